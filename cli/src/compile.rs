@@ -11,14 +11,14 @@ pub(crate) fn compile(options: &args::Compile) -> Result<ExitCode> {
     session::threads(&options.threads)?;
     let backend = session::backend(options.common.backend.as_deref())?;
     let (input, output) = (&options.model.model, &options.output);
-    // A file that does not exist yet cannot be the model.
+    // `canonicalize` fails if the output does not exist yet; then it cannot be the model's file.
     let target = output.canonicalize();
     if target.is_ok_and(|target| input.canonicalize().is_ok_and(|input| input == target)) {
         return Err(Error::OverInput { path: output.clone() });
     }
     let session = Session::new(&backend, session::load(&options.model)?, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
-    // A plan is made when the model runs.
+    // Runs the model, because the first run creates the plan.
     session.run(&given.items)?;
     session.executable.save(output)?;
     let bytes =

@@ -69,8 +69,8 @@ fn reasons(refused: &[Refused]) -> String {
     groups.iter().map(cell).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the matrix as a table per domain with a row per operator. Equal entries of neighbouring versions
-/// are written once; a middle dot separates entries that differ.
+/// Formats the matrix as a table per domain, with a row per operator. Consecutive versions with equal entries share one entry; a middle dot
+/// separates entries that differ.
 fn markdown(matrix: &Matrix) -> String {
     let mut out = String::new();
     let mut last = None;
@@ -103,8 +103,7 @@ fn markdown(matrix: &Matrix) -> String {
     out
 }
 
-/// Returns whether two versions of an operator are supported in the same way, apart from the number of
-/// operations.
+/// Returns whether two versions of an operator are supported in the same way. Ignores the number of operations.
 fn alike(a: &Row, b: &Row) -> bool {
     let types = |row: &Row| row.refused.iter().map(|refused| refused.dtype).collect::<Vec<_>>();
     same_way(a, b) && a.served == b.served && types(a) == types(b)
@@ -114,7 +113,7 @@ fn same_way(a: &Row, b: &Row) -> bool {
     matches!((a.how, b.how), (How::Lowered(_), How::Lowered(_))) || a.how == b.how
 }
 
-/// Writes how the versions of an operator run; for lowered versions, also the number of operations.
+/// Describes how the versions of an operator run. For lowered versions, includes the number of operations.
 fn hows(rows: &[Row]) -> String {
     let cell = |same: &[Row]| {
         let counts =
@@ -135,7 +134,7 @@ fn domain(name: &'static str) -> &'static str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// The groups of element types that have a name.
+/// Named groups of element types.
 const GROUPS: [(&str, &[DataType]); 4] = {
     use DataType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     [
@@ -146,7 +145,7 @@ const GROUPS: [(&str, &[DataType]); 4] = {
     ]
 };
 
-/// Lists element types; complete groups are listed by their names.
+/// Lists element types. Complete groups are listed by their names.
 fn words(types: &[DataType]) -> String {
     let mut rest = types.to_vec();
     let mut words = Vec::new();

@@ -4,7 +4,7 @@ use crate::render;
 use bb_ir::text::{sentence, shown};
 use std::path::PathBuf;
 
-/// Why a command failed.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
@@ -189,7 +189,7 @@ pub(crate) enum Error {
     NoExtents {
         open: Vec<String>,
         tried: usize,
-        /// Why the first choice of extents does not work.
+        /// The error of the first choice of extents.
         #[source]
         source: Option<Box<Error>>,
     },

@@ -31,7 +31,7 @@ pub(crate) fn export(options: &args::Export) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the model file without external data. A compiled model has no header.
+/// Reads the header of the model file, without external data. A compiled model has none.
 fn header(options: &args::Export) -> Result<ModelProto> {
     let path = &options.model.model;
     let limits = session::limits(&options.model)?;
@@ -42,7 +42,7 @@ fn header(options: &args::Export) -> Result<ModelProto> {
     Ok(bb_ir::check::parse_model(bytes, &limits)?)
 }
 
-/// Writes the model as authored, with its functions inlined.
+/// Returns the model as authored, with its functions inlined.
 fn authored(module: &bb::Module, source: &ModelProto, options: &args::Export) -> Result<ModelProto> {
     let open = options.extents.dims.iter().map(|d| &d.name);
     if let Some(name) = open.chain(options.extents.shapes.iter().map(|s| &s.input)).next() {
@@ -98,7 +98,7 @@ fn lowered(module: &bb::Module, options: &args::Export) -> Result<ModelProto> {
     })
 }
 
-/// Refuses to overwrite the model that is read, or the files with its external data.
+/// Returns an error if the output would overwrite the input model or its external data.
 fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()> {
     let folder = input.parent().unwrap_or(Path::new(""));
     let mut read = vec![input.to_owned()];
@@ -110,7 +110,7 @@ fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()
     let mut beside = output.as_os_str().to_owned();
     beside.push(".data");
     for written in [output.to_owned(), PathBuf::from(beside)] {
-        // A file that does not exist cannot be an input file.
+        // `canonicalize` fails if the file does not exist; then it is not an input file.
         let Ok(real) = written.canonicalize() else { continue };
         if read.iter().any(|path| path.canonicalize().is_ok_and(|path| path == real)) {
             return Err(Error::OverInput { path: written });
@@ -119,8 +119,8 @@ fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()
     Ok(())
 }
 
-/// Calls a function with the location of each tensor that has external data. The nesting is bounded because
-/// the model was checked.
+/// Calls a function with the location of each tensor that has external data. Recursion is safe, because the model was checked and so its
+/// nesting is bounded.
 fn locations(graph: &GraphProto, each: &mut dyn FnMut(&str)) {
     fn tensor(tensor: &TensorProto, each: &mut dyn FnMut(&str)) {
         tensor.external_data.iter().filter(|e| e.key() == "location").for_each(|e| each(e.value()));

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// The output of `--json`.
+/// The JSON output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     text: String,
@@ -72,7 +72,7 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers a prompt that an encoder reads, as models do that translate or shorten a text.
+/// Answers a prompt with an encoder-decoder model, which for example translates or shortens a text.
 fn translate(generator: &Generator, grammar: &Option<Grammar>, options: &args::Generate) -> Result<ExitCode> {
     use bb_generate::Error::{Lacks, Source};
     let Some(text) = &options.from.prompt else {
@@ -87,7 +87,7 @@ fn translate(generator: &Generator, grammar: &Option<Grammar>, options: &args::G
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers lines of standard input.
+/// Answers each line of standard input.
 fn chat(
     generator: &Generator,
     mut messages: Vec<Message>,
@@ -113,7 +113,7 @@ fn chat(
     }
 }
 
-/// Generates an answer, prints it as it comes, and returns it.
+/// Generates an answer, and prints it while it is generated. Returns the answer.
 fn answer(
     session: &mut TokenSequence,
     prompt: &[u32],
@@ -160,7 +160,7 @@ fn answer(
     Ok(text)
 }
 
-/// Compiles what constrains answers.
+/// Compiles the constraint of the answers.
 fn grammar(generator: &Generator, of: &args::Constrained) -> Result<Option<Grammar>> {
     let content = |path: &Path| {
         let read = |source| Error::Read { path: path.to_owned(), source };
@@ -196,7 +196,7 @@ fn given(options: &args::Generate) -> GenerateOptions {
     given
 }
 
-/// Returns the name of the reason why an answer ended.
+/// Returns a word for the reason why an answer ended.
 fn reason(end: Option<End>) -> &'static str {
     match end {
         Some(End::Token) => "end",
@@ -225,7 +225,7 @@ fn summary(statistics: &Statistics, end: Option<End>, cache: usize, memory: Opti
     )
 }
 
-/// Runs `work`, and shows `what` on a terminal until it ends.
+/// Runs `work`. Shows `what` on a terminal until `work` ends.
 fn progress<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let terminal = std::io::stderr().is_terminal();
     if terminal {
@@ -238,13 +238,13 @@ fn progress<T>(what: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Prints a part of a line to standard error. If that is closed, nothing can report it, so the failure is ignored.
+/// Prints a part of a line to standard error. A failure is ignored, because there is no other place to report it.
 fn shown(text: &str) {
     let mut to = std::io::stderr().lock();
     let _closed = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }
 
-/// Returns the most memory that this process had, in bytes; `None` where the system does not tell.
+/// Returns the peak memory of this process in bytes, or `None` if the system does not report it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

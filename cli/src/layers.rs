@@ -1,8 +1,8 @@
-//! The reports of layers in the names of backends: the table of `metrics+…`.
+//! The reports of backend layers: the table of `metrics+…`.
 
 use crate::{out, render};
 
-/// Prints the counts of each layer `metrics` on standard error, because standard output has the results.
+/// Prints the counts of each `metrics` layer to standard error, because standard output is for the results.
 pub(crate) fn report() {
     for measured in bb_layers::all_metrics() {
         let mut rows: Vec<_> = measured.snapshot().into_iter().collect();
@@ -24,7 +24,7 @@ pub(crate) fn report() {
     }
 }
 
-/// Writes an option that a backend or a layer takes: with its default and purpose, if it is its own.
+/// Formats an option of a backend or a layer. For an option of its own, includes the default and the purpose.
 pub(crate) fn option(option: &bb::OpenOption) -> String {
     match option.own() {
         Some(own) => format!("{}={}  {} ({})", own.name, own.default, own.about, own.default.type_name()),
@@ -32,7 +32,7 @@ pub(crate) fn option(option: &bb::OpenOption) -> String {
     }
 }
 
-/// Lists the layers that may stand before the name of a backend.
+/// Lists the layers that can precede the name of a backend.
 pub(crate) fn table() -> render::Table {
     let mut table = render::table(["LAYER", "WHAT IT DOES", "OPTIONS"]);
     for layer in bb::LayerRegistration::all() {
@@ -42,7 +42,7 @@ pub(crate) fn table() -> render::Table {
     table
 }
 
-/// Lists the backends that combine several others.
+/// Lists the backends that combine several other backends.
 pub(crate) fn combined() -> render::Table {
     let mut table = render::table(["SEVERAL", "WHAT IT DOES"]);
     for combined in bb::CombinedRegistration::all() {

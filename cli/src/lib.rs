@@ -1,5 +1,4 @@
-//! The command line of `bb` as a library: it runs, inspects, tests and measures ONNX models on any linked
-//! backend.
+//! The command line of `bb` as a library: runs, inspects, tests and measures ONNX models on any linked backend.
 //!
 //! The author of a backend gets all commands with a program of three lines:
 //!
@@ -16,14 +15,12 @@
 //! `cargo run -- coverage --backend mine` lists the operators that it runs, and
 //! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
-//! The backend `cpu` is linked by the feature of this name, which is enabled by default. `reference`, the smallest backend,
-//! `whole-graph`, `wgpu`, the GPU backend, and `ort` and `rten`, engines that others wrote, have features of their names, too,
-//! which are not.
-//! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC, and `serve-tls` encrypts its
-//! connections. The feature `generate` adds the command that generates text with language models.
-//! With the feature `loaded`, the variable `BB_BACKEND_PATH` names libraries of more backends.
-//! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
-//! `whole-graph`.
+//! The feature `cpu` links the backend of that name and is enabled by default. The other backends have features of their own names, which
+//! are disabled by default: `reference`, the smallest backend; `whole-graph`; `wgpu`, the GPU backend; and `ort` and `rten`, which wrap
+//! third-party engines. The feature `serve` adds the command `serve`, which answers requests over HTTP and gRPC; `serve-tls` encrypts its
+//! connections. The feature `generate` adds the command `generate`, which generates text with language models. With the feature `loaded`,
+//! the variable `BB_BACKEND_PATH` names libraries with additional backends. Without `--backend`, a command uses `cpu` if it is linked, else
+//! the only backend besides `reference` and `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -59,7 +56,7 @@ use args::{Arguments, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-// Links the backends, the layers and the operators, although nothing names them.
+// These crates are imported only so that the linker includes the backends, the layers and the operators.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
 use bb_layers as _;
@@ -77,8 +74,8 @@ use bb_whole_graph as _;
 
 /// Runs the command in the program's arguments. A program's `main` returns the result.
 ///
-/// `conformance` starts the program again, as worker processes that run one case at a time. So `main` must do
-/// nothing else: anything that it prints would be taken for an answer.
+/// `conformance` starts the program again as worker processes, which run one case at a time. So `main` must do nothing else: anything that
+/// it prints would be mistaken for an answer of a worker.
 pub fn main() -> ExitCode {
     let result = match Arguments::try_parse() {
         Ok(arguments) => {

@@ -1,4 +1,4 @@
-//! Backends from libraries: from the variable `BB_BACKEND_PATH`, and from `bb backends --load`.
+//! Loads backends from libraries, which the variable `BB_BACKEND_PATH` or `bb backends --load` names.
 
 use crate::error::Result;
 
@@ -11,7 +11,7 @@ pub(crate) fn obey_path() -> Result<()> {
     Ok(())
 }
 
-/// Refuses the variable, which this build would ignore.
+/// Returns an error if the variable is set, because this build cannot load libraries.
 #[cfg(not(feature = "loaded"))]
 pub(crate) fn obey_path() -> Result<()> {
     match std::env::var_os("BB_BACKEND_PATH").filter(|list| !list.is_empty()) {
@@ -20,7 +20,7 @@ pub(crate) fn obey_path() -> Result<()> {
     }
 }
 
-/// Loads libraries.
+/// Loads and registers libraries.
 #[cfg(feature = "loaded")]
 pub(crate) fn load(files: &[std::path::PathBuf]) -> Result<()> {
     files.iter().try_for_each(|file| Ok(bb_c::BackendLibrary::load(file)?.register()?))

@@ -1,7 +1,8 @@
 //! The command `bb`, with the backends of this workspace.
 
 fn main() -> std::process::ExitCode {
-    // Programs of authors, which call the same function, keep the advice for Rust.
+    // Sets the advice in error messages for this command. Backend authors' programs call the same `main`, and keep the advice for Rust
+    // programs.
     bb::DoorAdvice {
         backend: if cfg!(feature = "loaded") {
             "`bb backends` lists them; the variable `BB_BACKEND_PATH` names libraries of others"

@@ -9,7 +9,7 @@ use bb_ir::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-/// The operators that need each feature.
+/// For each feature, the operators that need it.
 type Needs = BTreeMap<&'static str, BTreeSet<String>>;
 
 pub(crate) fn minimal(options: &args::Minimal) -> Result<ExitCode> {
@@ -57,7 +57,7 @@ pub(crate) fn minimal(options: &args::Minimal) -> Result<ExitCode> {
     Ok(if served { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Collects the needs of the nodes of a graph and of its subgraphs, and the operators that nothing runs.
+/// Collects the features that the nodes of a graph and its subgraphs need, and the operators that no crate implements.
 fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
     for node in &graph.nodes {
         let (domain, name) = (node.domain.as_str(), node.op_type.as_str());
@@ -72,11 +72,11 @@ fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the lines of a manifest: `bb` with these features only, and the crate of the backend.
+/// Returns the lines for a manifest: `bb` with only these features, and the crate of the backend.
 fn dependencies(features: &BTreeSet<&str>, backend: Option<&str>) -> Result<Vec<String>> {
     let features: Vec<&str> = features.iter().copied().collect();
     let features = if features.is_empty() { String::new() } else { format!(", features = {features:?}") };
-    // `bb` has no release, and the registry has a crate `bb` of another author.
+    // The line has a path, because `bb` is not released, and the crate `bb` in the registry is another project.
     let mut lines = vec![format!("bb = {{ path = \"…\", default-features = false{features} }}")];
     let backend = session::backend(backend)?;
     let linked = bb::Registry::global().entries().find(|entry| entry.name == backend.name());

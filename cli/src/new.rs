@@ -11,7 +11,7 @@ pub(crate) fn new(options: &bb_new::New) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses the name of a backend or a layer that this program links and `bb-new` does not know.
+/// Returns an error if this program links a backend or layer with the name, because `bb-new` does not know all of them.
 fn refuse_linked(name: &str) -> Result<()> {
     let holder = if bb::Registry::global().entries().any(|backend| backend.name == name) {
         "backend"
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(bb_new::STUBS, written, "BB_WRITE=1 writes it");
     }
 
-    /// Writes the type of an operand or a parameter as authors write it.
+    /// Returns the Rust type of an operand or a parameter in a backend's method.
     fn written(kind: &str) -> &str {
         match kind {
             "Tensor" => "&Tensor",
@@ -63,7 +63,7 @@ mod tests {
     }
 
     fn stub(method: &str, arguments: &[(&str, &str)], output: &str) -> String {
-        // The template of the crate has this method.
+        // The template already has this method.
         if method == "constant" {
             return String::new();
         }
@@ -72,7 +72,7 @@ mod tests {
             arguments.iter().map(|(name, kind)| format!("_{name}: {}", written(kind))).collect();
         let name = method.trim_start_matches("r#");
         let head = format!("    fn {method}(&self, {}) -> Result<{output}, Error> {{", list.join(", "));
-        // As `cargo fmt` has it.
+        // Breaks the line like `cargo fmt`.
         let head = if head.len() <= 100 {
             head
         } else {
@@ -87,7 +87,7 @@ mod tests {
            $name:ident $since:literal = $method:ident
            ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
            -> $output:ident $({ $($fact:tt)* })?; )*) => {
-            /// Returns all of them but `constant`.
+            /// Returns the stubs of all primitives except `constant`.
             fn primitives() -> String {
                 [$( stub(
                     stringify!($method),

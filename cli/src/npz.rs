@@ -1,7 +1,8 @@
 //! Reads members of `.npz` files, which are ZIP archives of `.npy` files.
 //!
-//! It reads the archives that NumPy writes: stored or deflated members, found through the archive's directory. A member is unpacked only if
-//! the size in the directory is allowed and possible for its packed bytes, and into no more memory than that size.
+//! Supports the archives that NumPy writes: stored or deflated members, which are found through the archive's directory. A member is
+//! decompressed only if its size in the directory is allowed, and is possible for the number of compressed bytes. Decompression never takes
+//! more memory than that size.
 //!
 //! Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 to 4.5.
 
@@ -9,7 +10,7 @@ use bb_ir::text::shown;
 use bytes::Bytes;
 use std::io::Read;
 
-/// Why a member of an archive cannot be read.
+/// An error of reading a member of an archive.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NpzError {
     #[error("the archive ends before its {part}")]
@@ -54,22 +55,22 @@ pub(crate) enum NpzError {
     },
 }
 
-/// The size of the fixed part of each record, in bytes.
+/// The sizes in bytes of the fixed parts of the records.
 const END: usize = 22;
 const END_64: usize = 56;
 const LOCATOR_64: usize = 20;
 const ENTRY: usize = 46;
 const LOCAL: usize = 30;
 
-/// Marks a value that does not fit into its field.
+/// The value of a 32-bit field whose actual value is in the ZIP64 extra field.
 const BEYOND: u64 = 0xFFFF_FFFF;
 
-/// How many bytes a packed byte gives at most.
+/// The maximum number of bytes that one compressed byte decompresses to.
 ///
 /// Source: "zlib Technical Details": the maximum compression factor of deflate is 1032:1.
 const RATIO: u64 = 1032;
 
-/// A member, as the directory lists it.
+/// A member, as described in the directory.
 struct DirectoryEntry {
     name: String,
     flags: u16,
@@ -81,14 +82,15 @@ struct DirectoryEntry {
     at: u64,
 }
 
-/// Reads the member `name`, with or without the extension `.npy`. If the user did not ask for a member
-/// (`asked`), an archive with only one member may have any name for it. A member has at most `most` bytes.
+/// Reads the member `name`, with or without the extension `.npy`. If the user did not name a member (`asked` is false), the only member of
+/// an archive may have any name. A member may have at most `most` bytes.
 pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> Result<Bytes, NpzError> {
     let entries = entries(archive)?;
     let plain = |entry: &DirectoryEntry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
     let found = entries.iter().find(|entry| entry.name == name || plain(entry) == name);
     match (found, entries.as_slice()) {
-        // Readers may take different ones of the two, so that one reader checks a member and the next reader uses the other.
+        // A duplicate name is refused, because readers may choose different members. Otherwise one reader could check a member, and the
+        // next reader use another.
         (Some(entry), _) if entries.iter().filter(|other| other.name == entry.name).count() > 1 => {
             Err(NpzError::Twice { name: name.to_owned() })
         }
@@ -104,7 +106,7 @@ pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> R
 
 /// Reads the directory of the archive.
 fn entries(archive: &[u8]) -> Result<Vec<DirectoryEntry>, NpzError> {
-    // A comment of up to 65535 bytes may follow the last record.
+    // A comment of up to 65535 bytes may follow the last record, so the record is searched backwards.
     let earliest = archive.len().saturating_sub(END + 0xFFFF);
     let latest = archive.len().checked_sub(END).ok_or(NpzError::NotZip)?;
     let signed = |at: &usize| archive.get(*at..).is_some_and(|rest| rest.starts_with(b"PK\x05\x06"));
@@ -134,7 +136,7 @@ fn entries(archive: &[u8]) -> Result<Vec<DirectoryEntry>, NpzError> {
 }
 
 impl DirectoryEntry {
-    /// Parses an entry of the directory; returns it and its length.
+    /// Parses an entry of the directory. Returns the entry and its length.
     fn parse(from: &[u8]) -> Option<(DirectoryEntry, usize)> {
         if !from.starts_with(b"PK\x01\x02") {
             return None;
@@ -147,7 +149,7 @@ impl DirectoryEntry {
         while let (Some(id), Some(length)) = (number::<2>(extras, 0), number::<2>(extras, 2)) {
             let content = extras.get(4..4 + length as usize)?;
             if id == 1 {
-                // The extra field only has the values that do not fit, one after the other.
+                // The extra field contains only the values that do not fit into 32 bits, one after the other.
                 let mut wide = (0..).map(|i| number::<8>(content, i * 8));
                 for size in sizes.iter_mut().filter(|size| **size == BEYOND) {
                     *size = wide.next()??;
@@ -188,8 +190,7 @@ impl DirectoryEntry {
                     "unpacking a member",
                     bb_ir::memory::at_most(self.size).saturating_add(1),
                 )?;
-                // Unpacks at most one byte more than the directory states, which suffices to detect that
-                // there is more.
+                // Decompresses at most one byte more than the directory states, which suffices to detect a wrong size.
                 let mut from = flate2::read::DeflateDecoder::new(&*packed).take(self.size.saturating_add(1));
                 let read = from.read_to_end(&mut bytes);
                 read.map_err(|source| NpzError::Inflate { name: name(), source })?;
@@ -218,7 +219,7 @@ impl DirectoryEntry {
     }
 }
 
-/// Returns a little-endian number of `N` bytes.
+/// Parses a little-endian number of `N` bytes.
 fn number<const N: usize>(from: &[u8], at: usize) -> Option<u64> {
     let bytes = from.get(at..at.checked_add(N)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A member of an archive: its name, method, packed bytes, and its size and checksum in the directory.
+    /// A member of a test archive: its name, method and compressed bytes, and the size and checksum for the directory.
     struct ArchiveMember<'a> {
         name: &'a str,
         method: u16,
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Writes an archive as APPNOTE.TXT describes it.
+    /// Writes an archive as specified in APPNOTE.TXT.
     fn archive(members: &[ArchiveMember<'_>]) -> Bytes {
         let (mut file, mut directory) = (Vec::new(), Vec::new());
         for made in members {
@@ -292,7 +293,7 @@ mod tests {
         assert!(matches!(member(&file, "c", true, 1000), Err(NpzError::NoMember { .. })));
     }
 
-    /// A megabyte of zeros takes a kilobyte, so a small file could ask for all memory.
+    /// A megabyte of zeros compresses to a kilobyte, so a small file could make the reader allocate all memory.
     #[test]
     fn a_member_larger_than_the_limit_is_refused_before_it_is_unpacked() {
         let zeros = vec![0; 1 << 20];
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn a_size_that_is_false_takes_no_memory() {
         let zeros = vec![0; 1 << 20];
-        // Smaller than the content, and far larger than the packed bytes can give.
+        // A size below the actual one, and a size far above the maximum for the compressed bytes.
         for (size, is) in [(1000, 1001), (u32::MAX - 1, 0)] {
             let file = archive(&[ArchiveMember { size, ..ArchiveMember::deflated("a.npy", &zeros) }]);
             let Err(NpzError::Length { expected, got, .. }) = member(&file, "a", true, usize::MAX) else {
@@ -334,7 +335,7 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = file.to_vec();
                 damaged[at] ^= 1 << bit;
-                // Damage to some bytes does not affect the member, but the content must be right.
+                // Damage to some bytes does not affect the member. If the member can be read, its content must be correct.
                 if let Ok(content) = member(&damaged.into(), "a", true, 1000) {
                     assert_eq!(content[..], [5; 300], "bit {bit} of byte {at}");
                 }

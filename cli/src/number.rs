@@ -1,19 +1,19 @@
-//! The kinds of numbers that the element types hold, including types that are only stored.
+//! Classifies element types by the kind of their numbers, including types that are only stored.
 
 use bb::DataType;
 
-/// The kind of numbers that an element type holds.
+/// The kind of the numbers of an element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NumberKind {
-    /// Integers that may be negative.
+    /// Signed integers.
     Signed,
-    /// Integers that are not negative.
+    /// Unsigned integers.
     Unsigned,
     /// Floats.
     Float,
 }
 
-/// Returns the kind of numbers of a type; `None` for truth values, strings and complex numbers.
+/// Returns the kind of a type's numbers, or `None` for booleans, strings and complex numbers.
 pub(crate) fn of(dtype: DataType) -> Option<NumberKind> {
     use DataType as T;
     match dtype {
@@ -26,7 +26,7 @@ pub(crate) fn of(dtype: DataType) -> Option<NumberKind> {
     }
 }
 
-/// Returns whether a type holds floats.
+/// Returns whether the elements of a type are floats.
 pub(crate) fn is_float(dtype: DataType) -> bool {
     of(dtype) == Some(NumberKind::Float)
 }

@@ -1,10 +1,8 @@
 //! Prints to standard output and standard error, which may be closed or full.
 //!
-//! Whatever a model or a file says, nothing that is printed here controls the terminal: characters that people cannot see
-//! are escaped.
+//! Text from a model or a file cannot control the terminal, because invisible characters are escaped.
 //!
-//! If the reader closes the pipe, nothing more is printed, and the command ends as usual. Any other failure
-//! to print is an error.
+//! If the reader closes the pipe, nothing more is printed, and the command ends normally. Any other failure to print is an error.
 
 use crate::args;
 use crate::error::{Error, Result};
@@ -29,7 +27,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
     line(escaped(&serde_json::to_string_pretty(value)?))
 }
 
-/// Escapes the invisible characters of JSON, as JSON does: they occur only in strings.
+/// Escapes the invisible characters of JSON with JSON escapes. This is valid, because these characters occur only in strings.
 fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -43,17 +41,17 @@ fn escaped(json: &str) -> String {
     escaped
 }
 
-/// Prints a remark to standard error. If that is closed, nothing can report it, so the failure is ignored.
+/// Prints a remark to standard error. A failure is ignored, because there is no other place to report it.
 pub(crate) fn note(text: impl std::fmt::Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{}", printable(&text.to_string()));
 }
 
-/// Prints the buffered output.
+/// Writes buffered output.
 pub(crate) fn flush() -> Result<()> {
     printed(std::io::stdout().lock().flush())
 }
 
-/// Prints a message of the argument parser: help to standard output, mistakes to standard error.
+/// Prints a message of the argument parser: help to standard output, errors to standard error.
 pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
     let print = error.print();
     if error.use_stderr() {
@@ -63,7 +61,7 @@ pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a script for completing commands and options, for the name under which the program was called.
+/// Prints a script that completes commands and options in a shell. The script is for the name of the running program.
 pub(crate) fn completions(options: &args::Completions) -> Result<ExitCode> {
     let called = std::env::args_os().next().map(PathBuf::from);
     let name = called.as_deref().and_then(Path::file_stem).and_then(|name| name.to_str()).unwrap_or("bb");

@@ -1,4 +1,4 @@
-//! Formats errors with their causes, tables and numbers for people.
+//! Formats errors with their causes, tables and numbers for users.
 
 use bb::RowProof;
 use bb_ir::text::{MOST_LISTED, printable, sentence, shown, within};
@@ -9,11 +9,11 @@ use std::io::{IsTerminal, Write};
 /// Prints an error and its causes to standard error, each on its own line.
 pub(crate) fn error(error: &dyn std::error::Error) {
     let mut out = std::io::stderr().lock();
-    // https://no-color.org: colours are off if the variable has a value that is not empty.
+    // Disables colours if the variable is set and not empty, see https://no-color.org.
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (red, plain) = if wanted && out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
     let mut cause = error.source();
-    // If standard error is closed, nothing can report it.
+    // A failure is ignored, because there is no other place to report it.
     let _closed = writeln!(out, "{red}error:{plain} {}", printable(&error.to_string()));
     while let Some(source) = cause {
         let _closed = writeln!(out, "  because: {}", printable(&source.to_string()));
@@ -21,7 +21,7 @@ pub(crate) fn error(error: &dyn std::error::Error) {
     }
 }
 
-/// Writes an error and its causes on one line.
+/// Formats an error and its causes on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -33,10 +33,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A table for people. Text of strangers in its cells stays in them.
+/// A table for users. Untrusted text cannot break out of its cell.
 pub(crate) struct Table(comfy_table::Table);
 
-/// Makes a table with a header, as wide as the terminal if there is one.
+/// Creates a table with a header. On a terminal, the table is as wide as the terminal.
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = comfy_table::Table::new();
     table.load_preset(presets::NOTHING).set_header(header.map(|cell| shown(cell).to_string()));
@@ -48,7 +48,7 @@ pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
 }
 
 impl Table {
-    /// Adds a row of cells of one line each, which are cut if they are very long.
+    /// Adds a row of cells with one line each. Very long cells are truncated.
     pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item: fmt::Display>) {
         self.0.add_row(cells.into_iter().map(|cell| sentence(cell).to_string()));
     }
@@ -61,7 +61,7 @@ impl Table {
         rows.into_iter().for_each(|row| self.add_row(row));
     }
 
-    /// Adds a row of texts of this program, which may have several lines.
+    /// Adds a row of trusted texts, which may have several lines.
     pub(crate) fn add_lines(&mut self, cells: impl IntoIterator<Item = String>) {
         self.0.add_row(cells);
     }
@@ -73,12 +73,12 @@ impl fmt::Display for Table {
     }
 }
 
-/// Writes extents in the format of the options, as in `1,3,224,224`.
+/// Formats a shape like the options, as in `1,3,224,224`.
 pub(crate) fn extents(extents: &[usize]) -> String {
     extents.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Lists names in backquotes.
+/// Lists names in backticks.
 pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
     let mut list: Vec<String> =
         names.iter().take(MOST_LISTED).map(|name| format!("`{}`", shown(name.as_ref()))).collect();
@@ -88,12 +88,12 @@ pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
     list.join(", ")
 }
 
-/// Writes a suggestion if there is one.
+/// Formats a suggestion, if there is one.
 pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }
 
-/// Writes a duration with a suitable unit.
+/// Formats a duration with a suitable unit.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.3} s"),
@@ -102,7 +102,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Writes a number of bytes with a suitable unit.
+/// Formats a number of bytes with a suitable unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes as f64 {
         b if bytes < 1 << 10 => format!("{b} bytes"),
@@ -112,7 +112,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Writes a type and shape, as in `f32[1, n, 3]`.
+/// Formats a type and shape, as in `f32[1, n, 3]`.
 pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
     use bb_ir::graph::{Dim, ValueType};
     match ty {
@@ -128,7 +128,7 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
     }
 }
 
-/// Describes whether rows are independent, without control characters from the model.
+/// Describes whether rows are independent. Control characters from the model are removed.
 pub(crate) fn rows(proof: &RowProof) -> String {
     match proof {
         RowProof::Unproven { node, op, reason } if !node.is_empty() => {
@@ -138,10 +138,10 @@ pub(crate) fn rows(proof: &RowProof) -> String {
     }
 }
 
-/// The greatest number of characters of a model's text that are printed.
+/// The maximum number of characters of a model's text that are printed.
 const SHOWN: usize = 120;
 
-/// Writes a model's text on one line, without characters that control a terminal.
+/// Formats a model's text on one line, without characters that control a terminal.
 pub(crate) fn plain(text: &str) -> String {
     within(SHOWN, text).to_string()
 }

@@ -1,4 +1,4 @@
-//! `bb serve`: answers requests for models until a signal ends it.
+//! `bb serve`: answers requests for models until a signal ends the command.
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
@@ -69,14 +69,14 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Reads the token of a file, which may end with a line feed.
+/// Reads the token from a file, which may end with a line feed.
 fn token(path: &Path) -> Result<Token> {
     let text =
         std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     Ok(Token::new(text.trim_end_matches(['\r', '\n']))?)
 }
 
-/// Opens the log: `-` is standard error.
+/// Opens the log. `-` is standard error.
 fn log(path: &Path) -> Result<RequestLog> {
     if path == Path::new("-") {
         return Ok(RequestLog::new(std::io::stderr()));

@@ -1,4 +1,4 @@
-//! A model that is compiled for a backend, and the options that lead to it.
+//! A model that is compiled for a backend, and the options for loading and compiling it.
 
 use crate::error::{Error, Result};
 use crate::{args, out};
@@ -12,14 +12,14 @@ pub(crate) struct Session {
     pub(crate) module: Module,
     pub(crate) runtime: Arc<dyn BackendRuntime>,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
-    /// The greatest size of an input, in bytes.
+    /// The maximum size of an input, in bytes.
     pub(crate) value_bytes: usize,
-    /// Whether false claims of the model are errors.
+    /// Whether false declarations of the model are errors.
     pub(crate) strict: bool,
 }
 
 impl Session {
-    /// Compiles a model within the limits that its options set, rewritten as they ask.
+    /// Compiles a model. The options set the limits and the rewriting.
     pub(crate) fn new(
         backend: &BackendHandle,
         module: Module,
@@ -52,7 +52,7 @@ impl Session {
         inputs.iter().zip(ports).map(upload).collect()
     }
 
-    /// Runs the model with inputs by position.
+    /// Runs the model. The inputs are in the order of the ports.
     pub(crate) fn run(&self, inputs: &[Option<OnnxValue<TensorData>>]) -> Result<Vec<OnnxValue<TensorData>>> {
         let outputs = self.executable.run_items(&self.upload(inputs)?)?;
         let fetch = |item: &OnnxValue<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
@@ -60,7 +60,7 @@ impl Session {
     }
 }
 
-/// Reads a model within the limits that its options set.
+/// Loads a model within the limits of the options.
 pub(crate) fn load(options: &args::ModelArgs) -> Result<Module> {
     let module = Module::load_with(&options.model, &limits(options)?)?;
     if !options.strict {
@@ -73,36 +73,36 @@ pub(crate) fn load(options: &args::ModelArgs) -> Result<Module> {
     Err(Error::Claims { warnings: warnings.iter().map(ToString::to_string).collect() })
 }
 
-/// Reads the limits that the options set.
+/// Returns the limits of the options.
 pub(crate) fn limits(options: &args::ModelArgs) -> Result<Limits> {
     limits_of(&options.limits)
 }
 
-/// Changes the default limits.
+/// Returns the default limits with changes.
 pub(crate) fn limits_of(changes: &[args::Limit]) -> Result<Limits> {
     let mut limits = Limits::default();
     changes.iter().try_for_each(|limit| limits.set(&limit.name, &limit.value))?;
     Ok(limits)
 }
 
-/// Reads the limits of a run, and how the model is rewritten.
+/// Returns the compile options with the limits of a run and the rewriting.
 fn compile_options(options: &args::ModelArgs, rewriting: &args::Rewriting) -> Result<CompileOptions> {
     Ok(rewritten(rewriting).within(&limits(options)?).with_strict(options.strict))
 }
 
-/// Reads how models are rewritten.
+/// Returns the compile options for rewriting models.
 pub(crate) fn rewritten(rewriting: &args::Rewriting) -> CompileOptions {
     let mut compile = CompileOptions::default();
     compile.passes = rewriting.0;
     compile
 }
 
-/// Returns the backend called `name`; without a name, the default backend.
+/// Opens the backend `name`, or the default backend without a name.
 pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
     Ok(bb::backend(backend_name(name)?)?)
 }
 
-/// Returns `name`; without a name, the name of the default backend.
+/// Returns `name`, or the name of the default backend if there is none.
 pub(crate) fn backend_name(name: Option<&str>) -> Result<&str> {
     match name {
         Some(name) => Ok(name),
@@ -110,8 +110,7 @@ pub(crate) fn backend_name(name: Option<&str>) -> Result<&str> {
     }
 }
 
-/// Chooses the default backend: `cpu`; else the only backend that does not just serve comparison; else the
-/// only backend.
+/// Returns the default backend: `cpu`; else the only backend that serves for more than comparison; else the only backend.
 fn usual(linked: impl Iterator<Item = &'static str>) -> Result<&'static str> {
     let linked: Vec<&str> = linked.collect();
     if linked.contains(&"cpu") {
@@ -120,13 +119,13 @@ fn usual(linked: impl Iterator<Item = &'static str>) -> Result<&'static str> {
     let others = linked.iter().filter(|name| !matches!(**name, "reference" | "whole-graph"));
     match (others.copied().collect::<Vec<_>>().as_slice(), linked.as_slice()) {
         ([only], _) | ([], [only]) => Ok(only),
-        // Opening it reports that no backend is linked, and how to link one.
+        // Opening `cpu` reports that no backend is linked, and how to link one.
         (_, []) => Ok("cpu"),
         _ => Err(Error::WhichBackend { linked: crate::render::names(&linked) }),
     }
 }
 
-/// Sets the number of threads. This works only once in a program, before anything computes.
+/// Sets the number of threads. This works only once in a process, before any computation.
 pub(crate) fn threads(options: &args::Threads) -> Result<()> {
     let Some(threads) = options.threads else { return Ok(()) };
     let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();

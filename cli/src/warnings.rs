@@ -1,4 +1,4 @@
-//! Warnings about faults of a model that do not stop it.
+//! Prints warnings about faults of a model that do not prevent it from running.
 
 use crate::error::Result;
 use crate::{out, render};
@@ -16,7 +16,7 @@ pub(crate) fn print(module: &Module) -> Result<()> {
     out::line(format_args!(""))
 }
 
-/// Lists the warnings as JSON: their fields, and a sentence.
+/// Returns the warnings as JSON: their fields, and a sentence.
 pub(crate) fn json(module: &Module) -> Vec<serde_json::Value> {
     module.warnings().iter().map(one).collect()
 }

@@ -112,7 +112,7 @@ pub(crate) struct Sampling {
     pub(crate) bias: Vec<(u32, f64)>,
 }
 
-/// Reads a token and a number.
+/// Parses a token and its bias.
 fn bias(text: &str) -> Result<(u32, f64), String> {
     let wrong = || format!("expected a token and a number, as in 42=-1.5, not `{text}`");
     let (token, number) = text.split_once('=').ok_or_else(wrong)?;

@@ -23,10 +23,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 use times::Times;
 
-/// The greatest number of timed runs, even if time is left.
+/// The maximum number of timed runs, even if time is left.
 const MOST: usize = 1 << 22;
 
-/// The greatest number of profiled runs, because more runs add no information.
+/// The maximum number of profiled runs, because more runs add no information.
 const PROFILED: usize = 20;
 
 pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
@@ -48,7 +48,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let amount = options.seconds.map_or(Amount::Runs(options.runs as usize), Amount::Seconds);
     let before = processor_time();
     let runs = repeat(&amount, || run(&session, &values))?;
-    // Shorter times are too close to the unit of the measurement.
+    // Shorter times are close to the resolution of the clock, so they are not reported.
     let spent =
         before.zip(processor_time()).map(|(from, to)| to - from).filter(|spent| *spent >= 10.0 * TICK);
     let processors = spent.map(|spent| spent / runs.len() as f64);
@@ -112,7 +112,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Repeats runs for a number or a time, and returns the seconds that each took.
+/// Repeats runs for a number of times or seconds, and returns the seconds of each run.
 fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let mut seconds = Vec::new();
@@ -131,7 +131,7 @@ fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f6
     }
 }
 
-/// Runs once and waits for the first output, because some backends return before they are done.
+/// Runs the model once and copies the first output to the host, because some backends return before they have finished.
 fn run(session: &Session, inputs: &[Option<OnnxValue<Value>>]) -> Result<()> {
     let outputs = session.executable.run_items(inputs)?;
     if let Some(OnnxValue::Tensor(first)) = outputs.first() {
@@ -158,12 +158,11 @@ fn profiled_runs(
 /// The number of items in a run.
 struct Batch {
     items: usize,
-    /// The description of the batch extent, for messages.
+    /// The text that describes the batch size in messages.
     of: String,
 }
 
-/// Returns the batch size: the first extent of every input, if the model leaves it open and all inputs have
-/// the same.
+/// Returns the batch size: the first extent of every input, if the model leaves it open and it is the same for all inputs.
 fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch> {
     let mut batch: Option<Batch> = None;
     for (port, value) in session.executable.inputs().iter().zip(values) {
@@ -186,19 +185,21 @@ fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch
     batch
 }
 
-/// The unit of Linux's processor times, in seconds.
+/// The resolution of Linux's processor times, in seconds.
 const TICK: f64 = 0.01;
 
-/// Returns the seconds that all threads of this process have spent on processors so far; `None` if the system does not report it.
+/// Returns the processor time that all threads of this process have used so far, in seconds. Returns `None` if the system does not report
+/// it.
 fn processor_time() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name, which may contain anything, in parentheses.
+    // The second field is the program's name in parentheses. It may contain any characters, so the fields after the last parenthesis are
+    // parsed.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let [user, system] = [fields.next()?, fields.next()?].map(|ticks| ticks.parse::<u64>().ok());
     Some((user? + system?) as f64 * TICK)
 }
 
-/// Returns an amount of memory of this process in bytes: `VmRSS:` for the present amount, `VmHWM:` for the peak. `None` if the system does
+/// Returns the memory of this process in bytes: the current amount for `VmRSS:`, the peak for `VmHWM:`. Returns `None` if the system does
 /// not report it.
 fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

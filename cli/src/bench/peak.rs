@@ -1,24 +1,24 @@
-//! Measures the peak performance of a backend: arithmetic, and bytes from memory and from caches.
+//! Measures the peak performance of a backend: arithmetic, and the bandwidths of memory and caches.
 
 use crate::error::Result;
 use bb::{BackendHandle, Value};
 use std::time::Instant;
 
-/// The peak performance of a backend, in units per second.
+/// The peak performance of a backend.
 pub(super) struct Peaks {
-    /// Operations on `f32`, in products of square matrices.
+    /// Operations per second on `f32`: the best rate of products of square matrices of several sizes.
     pub(super) flops: f64,
-    /// Bytes read and written, in sums of tensors that no cache holds.
+    /// Memory bandwidth in bytes per second (reads plus writes), measured with additions of tensors that exceed the caches.
     pub(super) memory: f64,
-    /// Bytes read and written, in sums of tensors of whichever size is fastest.
+    /// Cache bandwidth in bytes per second (reads plus writes): the best rate of additions of tensors of several sizes.
     pub(super) cache: f64,
 }
 
-/// The time for each size. A slow backend measures small sizes only.
+/// The time for measuring each size, in seconds. A slow backend measures only small sizes.
 const SECONDS: f64 = 0.06;
 /// The extents of the square matrices.
 const SQUARES: [usize; 4] = [128, 256, 512, 1024];
-/// The elements of the tensors that are added; three of the last are 192 MiB.
+/// The numbers of elements of the tensors that are added. Three tensors of the largest size take 192 MiB.
 const SUMS: [usize; 7] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 
 impl Peaks {
@@ -28,7 +28,7 @@ impl Peaks {
             let x = backend.tensor_from_fn(&[extent, extent], |at| (at.iter().sum::<usize>() % 7) as f32)?;
             let seconds = least(|| Ok(x.matmul(&x)?))?;
             peaks.flops = peaks.flops.max(2.0 * (extent as f64).powi(3) / seconds);
-            // The next takes eight times as long.
+            // The next size takes eight times as long.
             if 8.0 * seconds > SECONDS {
                 break;
             }
@@ -37,7 +37,7 @@ impl Peaks {
             let x = backend.tensor_from_fn(&[elements], |at| at.first().map_or(0.0, |i| (i % 7) as f32))?;
             let y = backend.tensor_from_fn(&[elements], |_| 1.0f32)?;
             let seconds = least(|| Ok(x.add(&y)?))?;
-            // The last measured size is taken as the bandwidth of memory.
+            // The last measured size determines the memory bandwidth.
             peaks.memory = 12.0 * elements as f64 / seconds;
             peaks.cache = peaks.cache.max(peaks.memory);
             if 4.0 * seconds > SECONDS {
@@ -47,13 +47,14 @@ impl Peaks {
         Ok(peaks)
     }
 
-    /// Returns the most operations per second of a kernel with this many operations per byte, all in memory.
+    /// Returns the maximum number of operations per second of a kernel with this arithmetic intensity (operations per byte), if all data is
+    /// in memory.
     pub(super) fn roof(&self, intensity: f64) -> f64 {
         self.flops.min(intensity * self.memory)
     }
 }
 
-/// Returns the least seconds of a call, as the profile measures calls.
+/// Returns the minimum time of a call in seconds. Like the profiler, it measures single calls.
 fn least(mut call: impl FnMut() -> Result<Value>) -> Result<f64> {
     let begun = Instant::now();
     let mut least = f64::INFINITY;

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A summary of a profile; its figures are averages over the runs.
+/// A summary of a profile. The figures are averages over the runs.
 pub(super) struct Summary {
     runs: f64,
-    /// The time of all runs without the time for measuring.
+    /// The time of all runs, without the overhead of the measurement.
     wall: Duration,
     measuring: Duration,
     pub(super) outside: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Summary {
     instructions: Vec<(Group, Value)>,
 }
 
-/// Rows with the same name, added up.
+/// The sums of rows with the same name.
 pub(super) struct Group {
     /// The name of a node, of an operator, or of an activity that belongs to no node.
     pub(super) name: String,
@@ -46,7 +46,7 @@ impl Summary {
         }
     }
 
-    /// Writes a table of the operators and a table of the slowest nodes.
+    /// Formats a table of the operators and a table of the slowest nodes.
     pub(super) fn text(&self, top: usize) -> String {
         let mut operators = render::table(["OPERATOR", "CALLS", "TIME", "SHARE", "GFLOP/s", "GB/s"]);
         for group in &self.operators {
@@ -72,7 +72,7 @@ impl Summary {
         )
     }
 
-    /// Writes calls, time, share and rates of one run.
+    /// Formats calls, time, share and rates per run.
     pub(super) fn figures(&self, group: &Group) -> [String; 5] {
         let rate = |amount: Option<u64>| amount.map_or_else(|| "-".to_owned(), |n| rate(n, group.time, 1e9));
         let (time, share) = self.time(group.time);
@@ -89,7 +89,7 @@ impl Summary {
         if self.wall.is_zero() { 0.0 } else { time.as_secs_f64() / self.wall.as_secs_f64() }
     }
 
-    /// Writes everything as JSON, with units in the names.
+    /// Returns the summary as JSON. The names of the fields include the units.
     pub(super) fn json(&self) -> Value {
         let seconds = |time: Duration| time.as_secs_f64() / self.runs;
         let groups = |key: &str, groups: &[Group]| -> Vec<Value> {
@@ -126,7 +126,7 @@ impl Summary {
     }
 }
 
-/// Returns the instructions with known operations and bytes, for a roofline.
+/// Returns the instructions whose numbers of operations and bytes are known, for a roofline.
 pub(super) fn kernels(profile: &Profile, summary: &Summary) -> Vec<Kernel> {
     let rows = profile.rows().iter().filter(|row| row.activity == Activity::Operation && row.calls > 0);
     let kernel = |row: &ProfileRow| {
@@ -143,7 +143,7 @@ pub(super) fn kernels(profile: &Profile, summary: &Summary) -> Vec<Kernel> {
     rows.filter_map(kernel).collect()
 }
 
-/// Groups rows by name, the slowest first; rows that never ran are omitted.
+/// Groups rows by name, the slowest first. Rows that never ran are omitted.
 fn grouped(
     profile: &Profile,
     name: impl Fn(&ProfileRow) -> String,
@@ -181,7 +181,7 @@ fn grouped(
     groups
 }
 
-/// Returns the name of the operator that a row comes from.
+/// Returns the name of the operator, or the first and last operator, that a row belongs to.
 fn operator(row: &ProfileRow) -> String {
     match (&row.node, &row.last_node) {
         (Some(first), Some(last)) => format!("{} … {}", of_domain(first), of_domain(last)),
@@ -194,7 +194,7 @@ fn of_domain(node: &ProfiledNode) -> String {
     if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) }
 }
 
-/// Returns the name of the node or nodes that a row comes from.
+/// Returns the name of the node, or the first and last node, that a row belongs to.
 fn node(row: &ProfileRow) -> String {
     match (&row.node, &row.last_node) {
         (Some(first), Some(last)) => format!("{} … {}", first.path, last.path),
@@ -221,13 +221,13 @@ fn instruction(row: &ProfileRow) -> (Group, Value) {
     (group, own)
 }
 
-/// Writes types and shapes, as in `f32[1,3]`; null for an absent operand.
+/// Formats types and shapes, as in `f32[1,3]`. An absent operand becomes null.
 pub(super) fn types<'a>(types: impl Iterator<Item = Option<&'a (DataType, Shape)>>) -> Vec<Option<String>> {
     let text = |(dtype, shape): &(DataType, Shape)| format!("{dtype}[{}]", render::extents(shape));
     types.map(|ty| ty.map(text)).collect()
 }
 
-/// Writes an amount per second, divided by `unit`.
+/// Formats an amount per second, in multiples of `unit`.
 fn rate(amount: u64, time: Duration, unit: f64) -> String {
     let seconds = time.as_secs_f64();
     if seconds == 0.0 {

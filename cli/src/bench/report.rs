@@ -1,4 +1,4 @@
-//! Writes a profile as a self-contained page: where the time goes by operator and by node, a roofline, and the graph.
+//! Writes a profile as a self-contained HTML page: the time by operator and by node, a roofline, and the graph.
 
 use super::peak::Peaks;
 use super::profile::{Group, Summary};
@@ -9,10 +9,10 @@ use crate::render;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The most nodes in the table, so that browsers can show it.
+/// The maximum number of nodes in the table, so that browsers can display it.
 const NODES: usize = 5000;
 
-/// The most characters of a node's name in the table; the whole name appears under the pointer.
+/// The maximum number of characters of a node's name in the table. The tooltip has the whole name.
 const NAME: usize = 72;
 
 /// The script that sorts and filters the table of nodes.
@@ -52,10 +52,10 @@ input{font:inherit;padding:4px 8px;border:1px solid #aab;border-radius:4px;margi
 .wide{overflow:auto;border:1px solid #dde0e8;border-radius:6px;max-height:85vh}svg{max-width:none}.roof svg{width:100%;height:auto}\
 .key{margin-right:14px;white-space:nowrap}.key span{display:inline-block;width:11px;height:11px;border-radius:6px;margin-right:5px}";
 
-/// The contents of a page besides the profile.
+/// The contents of a page in addition to the profile.
 pub(super) struct About<'a> {
     pub(super) model: &'a str,
-    /// Names and values, as in `backend` and `cpu`.
+    /// The facts about the run, as pairs of names and values, for example `backend` and `cpu`.
     pub(super) facts: Vec<(&'a str, String)>,
     /// The graph as SVG.
     pub(super) graph: String,
@@ -85,7 +85,7 @@ fn page(about: &About<'_>, summary: &Summary, kernels: &[Kernel], peaks: &Peaks)
     });
     let legend = roofline::legend(kernels);
     let (operators, nodes, graph) = (operators(summary), nodes(summary, peaks), &about.graph);
-    // The content security policy only allows the script below, for any names in the model.
+    // The content security policy allows only the script below, so names in the model cannot inject scripts.
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">
@@ -199,12 +199,12 @@ fn node(summary: &Summary, group: &Group, peaks: &Peaks) -> String {
     )
 }
 
-/// Draws the graph for a page.
+/// Draws the graph as SVG.
 pub(super) fn graph(module: &bb::Module, backend: &bb::BackendHandle, times: &graph::Times) -> String {
     graph::with_times(module, &bb::coverage::Coverage::of(module, backend.runtime()), times)
 }
 
-/// Writes the facts of a run.
+/// Lists the facts about a run.
 pub(super) fn facts<'a>(
     backend: &str,
     extents: &str,

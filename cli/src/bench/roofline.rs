@@ -1,4 +1,5 @@
-//! Draws a roofline: the performance of each kernel, and the peak performance of the backend (Williams, Waterman, Patterson 2009).
+//! Draws a roofline plot: the performance of each kernel relative to the peak performance of the backend (Williams, Waterman, Patterson
+//! 2009).
 
 use super::peak::Peaks;
 use crate::graph::escaped;
@@ -12,7 +13,7 @@ pub(super) struct Kernel {
     pub(super) flops: f64,
     pub(super) bytes: f64,
     pub(super) seconds: f64,
-    /// Its share in the time of a run.
+    /// The kernel's share of the time of a run.
     pub(super) share: f64,
 }
 
@@ -33,16 +34,16 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 48.0;
 
-/// The rules name the picture, because they hold for the whole page that it is in.
+/// The rules select the class `roofline`, because a style element applies to the whole page.
 const STYLE: &str = "\
 .roofline text{font:12px Helvetica,Arial,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}\
 .roofline .g{stroke:#e4e6ec}.roofline .r{fill:none;stroke:#445;stroke-width:1.6}.roofline .c{stroke-dasharray:5 4}\
 .roofline .k{stroke:#fff;stroke-width:.8;fill-opacity:.75}.roofline .k:hover{stroke:#111;stroke-width:2}";
 
-/// The most operations whose colours are explained.
+/// The maximum number of operations in the legend.
 const EXPLAINED: usize = 10;
 
-/// Explains the colours of the operations that take most of the time.
+/// Draws the legend with the colours of the operations that take most of the time.
 pub(super) fn legend(kernels: &[Kernel]) -> String {
     let mut shares: Vec<(&str, f64)> = Vec::new();
     for kernel in kernels {
@@ -68,7 +69,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Makes an axis that begins and ends at powers of ten.
+    /// Creates an axis that begins and ends at powers of ten.
     fn around(least: f64, most: f64, start: f64, end: f64) -> Axis {
         let (from, to) = (least.log10().floor(), most.log10().ceil());
         Axis { from, to: if to > from { to } else { from + 1.0 }, start, end }
@@ -84,7 +85,7 @@ impl Axis {
     }
 }
 
-/// Draws the kernels with known operations and bytes; `None` if there are none.
+/// Draws the kernels whose numbers of operations and bytes are known. Returns `None` if there are none.
 pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
     let kernels: Vec<&Kernel> =
         kernels.iter().filter(|k| k.flops > 0.0 && k.bytes > 0.0 && k.seconds > 0.0).collect();
@@ -97,7 +98,7 @@ pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
         LEFT,
         WIDTH - RIGHT,
     );
-    // Kernels that take next to no time may be very slow; they are drawn at the bottom.
+    // Kernels with almost no time may be very slow. They are drawn at the bottom, so that they do not stretch the axis.
     let floor = peaks.flops / 1e5;
     let y = Axis::around(
         least(Kernel::rate)?.max(floor),
@@ -171,10 +172,10 @@ fn grid(text: &mut String, x: &Axis, y: &Axis) -> std::fmt::Result {
     )
 }
 
-/// Draws the line that no kernel with these rates passes.
+/// Draws the limit that no kernel exceeds with these peak rates.
 fn roof(text: &mut String, x: &Axis, y: &Axis, flops: f64, bytes: f64, class: &str) -> std::fmt::Result {
     let ridge = flops / bytes;
-    // The line begins where it leaves the left or the lower edge.
+    // The line begins at the left or the lower edge of the plot.
     let start = (10f64.powf(y.from) / bytes).max(10f64.powf(x.from));
     writeln!(
         text,
@@ -205,9 +206,9 @@ fn roof(text: &mut String, x: &Axis, y: &Axis, flops: f64, bytes: f64, class: &s
     Ok(())
 }
 
-/// Returns a colour for an operation: the same one each time.
+/// Returns the colour of an operation. It is always the same for an operation.
 fn colour(operation: &str) -> String {
-    // FNV-1a, whose result gives the hue; neighbours in the alphabet get distant hues.
+    // The hue is an FNV-1a hash of the name, so that similar names get different hues.
     let hash = operation
         .bytes()
         .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -257,7 +258,7 @@ mod tests {
     fn each_operation_is_explained_once_the_slowest_first() {
         let add = Kernel { operation: "add", share: 0.6, ..kernel(1.0, 1.0, 1.0) };
         let text = legend(&[kernel(1.0, 1.0, 1.0), add, Kernel { share: 0.2, ..kernel(1.0, 1.0, 1.0) }]);
-        // Two products take more than one sum.
+        // The two products together take more time than the sum.
         let (product, sum) = (text.find(">matmul<"), text.find(">add<"));
         assert!(product.is_some() && product < sum, "{text}");
         assert_eq!(text.matches("class=\"key\"").count(), 2);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-/// The times of several runs in seconds, in ascending order; at least one.
+/// The times of one or more runs in seconds, in ascending order.
 pub(super) struct Times(Vec<f64>);
 
 impl Times {
@@ -23,8 +23,7 @@ impl Times {
         self.0.last().copied().unwrap_or(f64::NAN)
     }
 
-    /// Returns the percentile by nearest rank: the least time that at least `percent` percent of the runs do
-    /// not exceed.
+    /// Returns a percentile by the nearest-rank method: the smallest time that at least `percent` percent of the runs do not exceed.
     pub(super) fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).copied().unwrap_or(f64::NAN)
@@ -34,7 +33,7 @@ impl Times {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// Returns the number of runs per second, if they follow each other.
+    /// Returns the number of consecutive runs per second.
     pub(super) fn per_second(&self) -> f64 {
         1.0 / self.mean()
     }
@@ -57,7 +56,7 @@ mod tests {
         let [p50, p90, p99] = [50, 90, 99].map(|percent| times.percentile(percent));
         assert_eq!((times.min(), p50, p90, p99, times.max()), (1.0, 100.0, 180.0, 198.0, 200.0));
         assert_eq!((times.mean(), times.per_second()), (100.5, 1.0 / 100.5));
-        // Half of the four times do not exceed the second one.
+        // Half of the four times are at most the second time.
         let times = Times::of(vec![4.0, 1.0, 3.0, 2.0]);
         assert_eq!((times.percentile(50), times.percentile(90)), (2.0, 4.0));
         let only = Times::of(vec![0.25]);

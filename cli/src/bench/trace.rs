@@ -1,4 +1,4 @@
-//! Writes the time line of a profile in Chrome's trace event format, which Perfetto also reads.
+//! Writes the timeline of a profile in Chrome's trace event format, which Perfetto also reads.
 //!
 //! Every span is a complete event (`"ph": "X"`) on the same thread, so that viewers nest the spans by their
 //! times.
@@ -12,10 +12,10 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The greatest number of events in a file, which viewers can still show.
+/// The maximum number of events in a file, so that viewers can display it.
 pub(super) const MOST: usize = 1 << 18;
 
-/// Writes the time line of a profile.
+/// Writes the timeline of a profile.
 pub(super) fn write(path: &Path, profile: &Profile, session: &Session, backend: &str) -> Result<()> {
     let failed = |source| Error::Write { path: path.to_owned(), source };
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
@@ -40,7 +40,7 @@ pub(super) fn write(path: &Path, profile: &Profile, session: &Session, backend: 
 
 fn events(profile: &Profile, backend: &str) -> Vec<Value> {
     let mut spans: Vec<&Span> = profile.spans().iter().collect();
-    // Spans that begin at the same time are nested by their lengths.
+    // Of spans with the same start, the longest comes first, because it contains the others.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.time)));
     let name = |what: &str, name: String| json!({ "name": what, "ph": "M", "pid": 1, "tid": 1, "args": { "name": name } });
     let mut events =
@@ -83,7 +83,7 @@ fn details(row: &ProfileRow) -> Value {
     })
 }
 
-/// Converts to microseconds, the unit of the format.
+/// Converts a time to microseconds, the unit of the format.
 fn microseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }

@@ -1,13 +1,13 @@
-//! Measures how far elements are from the expected ones.
+//! Measures the errors of elements relative to the expected elements.
 
 use bb::{DataType, TensorData, bf16, f16};
 use bb_ir::convert::{Rounding, cast};
 
-/// The greatest error and its position.
+/// A maximum error and the element where it occurs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Greatest {
     pub(super) error: f64,
-    /// An index for each dimension.
+    /// The index of the element in each dimension.
     pub(super) at: Vec<usize>,
     pub(super) expected: f64,
     pub(super) got: f64,
@@ -16,20 +16,18 @@ pub(super) struct Greatest {
 /// The errors of the elements of a tensor.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Errors {
-    /// The greatest of `|got - expected|`.
+    /// The maximum of `|got - expected|`.
     pub(super) absolute: Option<Greatest>,
-    /// The greatest of `|got - expected| / |expected|`; elements that should be 0 do not count.
+    /// The maximum of `|got - expected| / |expected|`. Elements whose expected value is 0 are ignored.
     pub(super) relative: Option<Greatest>,
-    /// The greatest distance between an element and the expected one, counted in neighbouring floats; NaN
-    /// does not count.
+    /// The maximum distance between an element and the expected element, in units in the last place. NaN is ignored.
     pub(super) ulps: Option<u64>,
 }
 
 impl Errors {
-    /// Compares tensors of numbers that have the same type and shape; other tensors have no errors to
-    /// measure.
+    /// Compares tensors of numbers that have the same type and shape. Returns no errors for other tensors.
     ///
-    /// NaN is infinitely far from numbers, and equal to NaN.
+    /// The error of NaN is infinite if a number is expected, and 0 if NaN is expected.
     pub(super) fn of(expected: &TensorData, got: &TensorData) -> Errors {
         if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
             return Errors::default();
@@ -69,7 +67,7 @@ fn distance(expected: f64, got: f64) -> f64 {
     if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
-/// Converts the elements of a tensor of numbers or truth values to `f64`; `None` for other types.
+/// Converts the elements of a tensor of numbers or booleans to `f64`. Returns `None` for other types.
 fn numbers(x: &TensorData) -> Option<Vec<f64>> {
     if matches!(x.dtype(), DataType::String | DataType::C64 | DataType::C128) {
         return None;
@@ -78,7 +76,7 @@ fn numbers(x: &TensorData) -> Option<Vec<f64>> {
     Some(wide.as_slice::<f64>().ok()?.to_vec())
 }
 
-/// Returns the index of an element for each dimension, from its position in row-major order.
+/// Converts the index of an element in row-major order to an index for each dimension.
 fn place(mut number: usize, shape: &[usize]) -> Vec<usize> {
     let mut at: Vec<usize> = shape
         .iter()
@@ -93,7 +91,7 @@ fn place(mut number: usize, shape: &[usize]) -> Vec<usize> {
     at
 }
 
-/// Maps floats to integers of the same order, so that neighbours differ by 1; `None` for NaN.
+/// Maps a float to an integer in the same order, so that neighbouring floats differ by 1. Returns `None` for NaN.
 fn ordered(bits: u64, sign: u64, is_nan: bool) -> Option<i128> {
     let magnitude = i128::from(bits & !sign);
     (!is_nan).then_some(if bits & sign == 0 { magnitude } else { -magnitude })
@@ -138,7 +136,7 @@ mod tests {
         );
         let relative = errors.relative.unwrap();
         assert_eq!((relative.error, &*relative.at), (0.5, &[0, 1][..]));
-        // There are 125 exponents of 2^23 floats each between 0 and a quarter.
+        // There are 125 exponents between 0 and 0.25, with 2^23 floats each.
         assert_eq!(errors.ulps, Some(125 << 23));
     }
 
@@ -147,7 +145,7 @@ mod tests {
         assert_eq!(of(&[1.0, 2.0], &[1.0f32.next_up(), 2.0]).ulps, Some(1));
         assert_eq!(of(&[0.0f32.next_down(), 0.0], &[0.0f32.next_up(), -0.0]).ulps, Some(2));
         let halves = |x: f32| TensorData::new(&[1], &[f16::from_f32(x)]).unwrap();
-        // Halves have 10 bits of fraction.
+        // An `f16` has 10 bits of fraction.
         assert_eq!(Errors::of(&halves(1.0), &halves(1.0 + 3.0 / 1024.0)).ulps, Some(3));
     }
 

@@ -1,5 +1,4 @@
-//! `bb compare`: finds the first value that differs between backends, or compares outputs with saved
-//! ones.
+//! `bb compare`: finds the first value that differs between backends, or compares outputs with saved outputs.
 
 mod errors;
 mod saved;
@@ -22,7 +21,7 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
     }
 }
 
-/// Returns the tolerance from the options; without them, the default `usual`.
+/// Returns the tolerance from the options. `usual` has the defaults.
 fn tolerance(options: &args::Compare, usual: Tolerance) -> Tolerance {
     Tolerance {
         relative: options.rtol.unwrap_or(usual.relative),
@@ -67,7 +66,7 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
     Ok(if differs.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Lists names: `a and b`, `a, b and c`.
+/// Joins names, as in `a and b` or `a, b and c`.
 fn all(names: &[String]) -> String {
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
@@ -75,7 +74,7 @@ fn all(names: &[String]) -> String {
     }
 }
 
-/// Describes how each backend differs from the first, and names it if there are more than two.
+/// Describes the difference of each backend from the first one. Names the backends if there are more than two.
 fn differences(result: &NodeComparison, backends: &[String]) -> Vec<String> {
     let said = |(at, difference): (usize, &Difference)| match backends.get(at) {
         Some(backend) if backends.len() > 2 => format!("{backend}: {}", render::chain(difference)),
@@ -97,7 +96,7 @@ fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
     made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))
 }
 
-/// Writes the iterations of the loops around a node, outermost first.
+/// Formats the iterations of the loops around a node, outermost first.
 fn iterations(result: &NodeComparison) -> String {
     let iterations: Vec<String> = result.iterations.iter().map(usize::to_string).collect();
     match iterations.as_slice() {

@@ -18,7 +18,7 @@ struct DataSet {
     inputs: Vec<Option<OnnxValue<TensorData>>>,
 }
 
-/// The comparison of an output, or of a part of an output.
+/// The result of comparing an output, or a part of an output.
 struct Comparison {
     output: String,
     errors: Errors,
@@ -115,7 +115,7 @@ impl Verdict {
 
 impl Comparison {
     fn json(&self) -> serde_json::Value {
-        // JSON has no infinity, so an infinite error is null.
+        // JSON cannot represent infinity, so an infinite error becomes null.
         let greatest = |of: &Option<Greatest>| {
             of.as_ref().map(|g| json!({ "error": g.error, "at": g.at, "expected": g.expected, "got": g.got }))
         };
@@ -148,8 +148,8 @@ fn compare_set(
     Ok(compared)
 }
 
-/// Compares each tensor of an output: `y` itself, `y[0]` of a sequence, `y.keys` of a map. An output without tensors, or with
-/// another number of them than expected, is compared as a whole.
+/// Compares each tensor of an output: `y` itself, `y[0]` of a sequence, `y.keys` of a map. If the output has no tensors, or a different
+/// number of tensors than expected, compares it as a whole.
 fn compare_parts(
     name: &str,
     expected: &OnnxValue<TensorData>,
@@ -183,7 +183,7 @@ fn compare_parts(
     }
 }
 
-/// Returns the data sets in a case's folder; if there are none, the folder itself is the data set.
+/// Returns the data sets in a case's folder. If there are none, the folder itself is the data set.
 fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Vec<DataSet>> {
     let numbered: Vec<PathBuf> = (0..)
         .map(|i| outputs.join(format!("test_data_set_{i}")))
@@ -206,8 +206,8 @@ fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Ve
     sets.collect()
 }
 
-/// Reads outputs: `output_0.pb`, `output_1.pb`, … in the order of the model, or files as `bb run --output`
-/// names them. An output that was not saved is `None`.
+/// Reads outputs, either `output_0.pb`, `output_1.pb`, … in the order of the model, or files with the names that `bb run --output` uses. An
+/// output that was not saved is `None`.
 fn expected(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
     let items = onnx::read_items(folder, "output", ports)?;
     if items.len() > ports.len() {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
-    // The workers open it by this name, with the options in it.
+    // The name includes the options, because the workers open the backend by its name.
     let provider = options
         .library
         .as_deref()
@@ -36,7 +36,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         session::backend(Some(other))?;
     }
     let Selected { jobs, skipped } = selected(options)?;
-    // If JSON goes to standard output, nothing else may be printed there.
+    // If the JSON goes to standard output, the report goes to standard error.
     let alone = options.json.as_deref() == Some(Path::new("-"));
     let report = |text: std::fmt::Arguments<'_>| {
         if alone {
@@ -97,13 +97,13 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The cases of a folder: those that run, and the names of those that are excluded.
+/// The cases of a folder: those to run, and the names of the excluded ones.
 struct Selected {
     jobs: Vec<Job>,
     skipped: Vec<String>,
 }
 
-/// Finds the cases of the folder, and warns of excluded names that are no case.
+/// Finds the cases of the folder. Warns if an excluded name is not the name of a case.
 fn selected(options: &args::Conformance) -> Result<Selected> {
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
@@ -166,7 +166,7 @@ fn run_here(
         let start = Instant::now();
         let within = RunOptions::default().with_deadline(start + timeout);
         let verdict = match within.within(|| verdict(&job.path, &runtime)) {
-            // Whatever failed first, the time was over.
+            // The time limit replaces other failures, because a case that is stopped may fail with any error.
             Verdict::Failed(_) if start.elapsed() >= timeout => pool::too_long(timeout),
             verdict => verdict,
         };
@@ -176,7 +176,7 @@ fn run_here(
     jobs.into_iter().map(one).collect()
 }
 
-/// Runs a case. A case with an element type that the backend lacks is skipped.
+/// Runs a case. Skips it if the backend does not support it, for example because of an element type.
 fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {
@@ -199,7 +199,7 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     }
 }
 
-/// Returns the bytes of a path for a worker. On Unix the path need not be Unicode.
+/// Converts a path to bytes for a worker. On Unix, the path need not be valid Unicode.
 #[cfg(unix)]
 fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).into()
@@ -221,13 +221,13 @@ fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
     Ok(text.into())
 }
 
-/// Returns whether an entry of the list names the case. Entries are relative to the root of the test data, and
-/// the given folder may be below it.
+/// Returns whether an entry of the list names the case. Entries are relative to the root of the test data, and the folder of the cases may
+/// be below that root.
 fn excludes(entry: &str, case: &str) -> bool {
     entry == case || (!case.is_empty() && entry.strip_suffix(case).is_some_and(|front| front.ends_with('/')))
 }
 
-/// Reads the list of cases to skip; `#` starts a comment.
+/// Reads the list of cases to skip. `#` starts a comment.
 fn excluded(path: Option<&Path>) -> Result<BTreeSet<String>> {
     let Some(path) = path else { return Ok(BTreeSet::new()) };
     let text =

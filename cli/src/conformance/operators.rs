@@ -1,4 +1,4 @@
-//! Counts and times of the cases that a backend ran, declined or failed, by operator.
+//! Counts and times, by operator, of the cases that a backend passed, declined or failed.
 
 use super::perf::{Means, Seconds};
 use super::pool::{Outcome, Verdict};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Numbers of cases, and how long those took that were measured.
+/// The numbers of cases, and the times of the measured ones.
 #[derive(Default)]
 struct Counts {
     passed: usize,
@@ -45,7 +45,7 @@ impl Counts {
         [self.passed, self.declined, self.failed, self.skipped].map(|count| count.to_string())
     }
 
-    /// Writes the means of both backends in microseconds, and their ratio.
+    /// Formats the mean times of both backends in microseconds, and their ratio.
     fn time_cells(&self) -> [String; 3] {
         self.times.seconds().map_or_else(Default::default, |Seconds { own, other }| {
             [format!("{:.2}", own * 1e6), format!("{:.2}", other * 1e6), format!("{:.2}", own / other)]
@@ -58,18 +58,18 @@ const COUNTED: [&str; 4] = ["passed", "declined", "failed", "skipped"];
 /// The headings of [`Counts::time_cells`].
 const TIMED: [&str; 3] = ["microseconds", "other", "ratio"];
 
-/// The key of cases of an operator.
+/// The key for counting the cases of an operator.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct OperatorKey {
     domain: String,
     operator: String,
-    /// The opset that introduced the version.
+    /// The opset that introduced this version of the operator.
     since: i64,
     /// The element types of the inputs.
     types: String,
 }
 
-/// The counts of the cases with one operator, by operator, and of the cases with several.
+/// The counts of the cases with one operator, by operator, and the counts of the cases with several.
 pub(super) struct Operators {
     rows: BTreeMap<OperatorKey, Counts>,
     several: Counts,
@@ -77,7 +77,7 @@ pub(super) struct Operators {
 }
 
 impl Operators {
-    /// Counts cases below a folder. A case that cannot be read counts as one with several operators.
+    /// Counts the cases below a folder. A case that cannot be read counts as a case with several operators.
     pub(super) fn count(
         dir: &Path,
         outcomes: &[Outcome],
@@ -103,7 +103,7 @@ impl Operators {
         all
     }
 
-    /// Returns a table by version of an operator.
+    /// Returns a table with a row for each version of an operator.
     pub(super) fn table(&self) -> Table {
         let mut of_versions: BTreeMap<_, Counts> = BTreeMap::new();
         for (row, counts) in &self.rows {
@@ -130,7 +130,7 @@ impl Operators {
         counts.cells().into_iter().chain(self.timed.then(|| counts.time_cells()).into_iter().flatten())
     }
 
-    /// Returns the time of all cases relative to the other backend, if it was measured.
+    /// Returns the time of all cases relative to the other backend, if the times were measured.
     pub(super) fn in_all(&self) -> Option<String> {
         let mut all = self.several.times;
         self.rows.values().for_each(|counts| all.join(&counts.times));
@@ -142,7 +142,7 @@ impl Operators {
         ))
     }
 
-    /// Writes a row of comma-separated values for each version of an operator and the element types of the inputs.
+    /// Writes a CSV file with a row for each combination of an operator version and the element types of its inputs.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Operators {
     }
 }
 
-/// Quotes a name of a model for comma-separated values.
+/// Quotes a name for a CSV file.
 fn quoted(name: &str) -> std::borrow::Cow<'_, str> {
     if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\"")).into()

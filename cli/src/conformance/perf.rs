@@ -1,4 +1,4 @@
-//! The times of cases on a backend, compared with another one.
+//! Compares the times of cases on two backends.
 
 use super::pool::{Outcome, Verdict};
 use crate::error::Result;
@@ -10,21 +10,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How often the backends take turns with a case.
+/// The number of turns that each backend has with a case.
 const ROUNDS: usize = 7;
-/// How long each of them runs a case before it is the other's turn.
+/// The duration of a turn in seconds.
 const TURN: f64 = 1e-3;
-/// The most runs of a turn.
+/// The maximum number of runs in a turn.
 const MOST: f64 = 1e4;
 
-/// The seconds of a run on both backends, which are the medians of the rounds.
+/// The times of a run on both backends in seconds. Each is the median over the turns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seconds {
     pub(super) own: f64,
     pub(super) other: f64,
 }
 
-/// Measures the cases that passed, one after another in this process; those that the other backend cannot run are left out.
+/// Measures the cases that passed, one after another in this process. Cases that the other backend cannot run are left out.
 pub(super) fn measured(
     dir: &Path,
     outcomes: &[Outcome],
@@ -49,7 +49,7 @@ pub(super) fn measured(
     Ok(all)
 }
 
-/// Measures a case on two backends in turns, so that both meet the same load.
+/// Measures a case on two backends in turns, so that changes of the machine's load affect both.
 fn in_turns(
     case: &Path,
     own: &Arc<dyn BackendRuntime>,
@@ -65,14 +65,14 @@ fn in_turns(
     Ok(Seconds { own: median(own_times), other: median(other_times) })
 }
 
-/// Returns how many runs a turn has.
+/// Returns the number of runs in a turn.
 fn runs(case: &ReadyCase) -> std::result::Result<usize, Failure> {
     case.run()?;
     let seconds = turn(case, 3)?;
     Ok((TURN / seconds.max(1e-9)).clamp(1.0, MOST) as usize)
 }
 
-/// Returns the seconds of a run.
+/// Returns the time of a run in seconds.
 fn turn(case: &ReadyCase, runs: usize) -> std::result::Result<f64, Failure> {
     let start = Instant::now();
     for _ in 0..runs {
@@ -86,7 +86,7 @@ fn median(mut times: [f64; ROUNDS]) -> f64 {
     times.get(ROUNDS / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Geometric means of the times of several cases.
+/// The geometric means of the times of several cases.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Means {
     cases: usize,
@@ -105,7 +105,7 @@ impl Means {
         self.other += more.other;
     }
 
-    /// Returns the means; `None` if no case was measured.
+    /// Returns the means, or `None` if no case was measured.
     pub(super) fn seconds(&self) -> Option<Seconds> {
         let mean = |sum: f64| (sum / self.cases as f64).exp();
         (self.cases > 0).then(|| Seconds { own: mean(self.own), other: mean(self.other) })

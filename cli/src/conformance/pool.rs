@@ -1,4 +1,4 @@
-//! A pool of worker processes, which are replaced when they crash or take too long.
+//! A pool of worker processes. Workers that crash or take too long are replaced.
 
 use crate::error::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -14,18 +14,18 @@ pub(super) struct Job {
     pub(super) path: PathBuf,
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    /// The reason.
+    /// The case failed, for this reason.
     Failed(String),
-    /// The backend lacks an element type that the case needs; the reason.
+    /// The case was skipped, for this reason. For example, the backend lacks an element type.
     Skipped(String),
 }
 
 impl Verdict {
-    /// Writes the verdict as a line, without its end.
+    /// Formats the verdict as a line, without the line feed.
     pub(super) fn to_line(&self) -> String {
         match self {
             Verdict::Passed => String::new(),
@@ -34,7 +34,7 @@ impl Verdict {
         }
     }
 
-    /// Reads what [`to_line`](Self::to_line) wrote.
+    /// Parses the output of [`to_line`](Self::to_line).
     fn of_line(line: &str) -> Verdict {
         match (line.strip_prefix('~'), line.strip_prefix('-')) {
             (Some(reason), _) => Verdict::Skipped(reason.to_owned()),
@@ -45,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// The outcome of a case.
+/// The result and the time of a case.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) verdict: Verdict,
@@ -90,10 +90,10 @@ pub(super) fn run(
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Marks a worker's answer on standard output, because kernels may print there too.
+/// The prefix of a worker's answer on standard output. It distinguishes answers from text that kernels print there.
 pub(super) const ANSWER: &str = "\u{1}bb-answer:";
 
-/// A process that reads paths from its standard input, each ended by a NUL, and answers each with a line.
+/// A worker process. It reads paths from its standard input, each terminated by a NUL, and answers each with a line.
 struct Worker {
     process: Child,
     input: ChildStdin,
@@ -115,7 +115,7 @@ impl Worker {
         let output = process.stdout.take().ok_or_else(closed)?;
         let (send, answers) = channel();
         std::thread::spawn(move || {
-            // Kernels may print anything to the same pipe.
+            // Other lines are skipped, because kernels may print to the same pipe.
             for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
                 let line = String::from_utf8_lossy(&line);
                 if let Some((_, answer)) = line.rsplit_once(ANSWER)
@@ -128,7 +128,7 @@ impl Worker {
         Ok(Worker { process, input, answers })
     }
 
-    /// Runs a case. Returns how it ended, and the worker if it can be used again.
+    /// Runs a case. Returns its verdict, and the worker if it can be used again.
     fn run(mut self, job: &Job, timeout: Duration) -> (Verdict, Option<Worker>) {
         let asked = self.input.write_all(&super::path_bytes(&job.path));
         let asked = asked.and_then(|()| self.input.write_all(b"\0")).and_then(|()| self.input.flush());
@@ -148,13 +148,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Killing a process that has already ended fails, which does not matter.
+        // Killing fails if the process has already ended, which is not an error.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
 }
 
-/// Returns the verdict on a case that takes too long.
+/// Returns the verdict for a case that took too long.
 pub(super) fn too_long(timeout: Duration) -> Verdict {
     Verdict::Failed(format!("timed out after {} s", timeout.as_secs()))
 }

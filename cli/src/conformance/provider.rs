@@ -1,19 +1,19 @@
-//! Providers of ONNX Runtime from libraries, which must run whole cases.
+//! Tests execution providers of ONNX Runtime from libraries. A provider must run whole cases.
 
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// The reason for skipping a case if a provider declines some of its nodes.
+/// The reason for skipping a case if the provider declines some of its nodes.
 pub(super) const DECLINED: &str = "the provider declines nodes of the case";
 
-/// The backend that runs models on a provider.
+/// The name of the backend that runs models on a provider.
 const BACKEND: &str = "ort-provider";
 
-/// Returns the name of the backend that runs models on a device of the provider in a library, and on nothing else.
+/// Returns the name of a backend that runs models only on a device of the provider in a library.
 ///
 /// # Errors
 ///
-/// [`Error::NoOrt`] without the feature `ort`; [`Error::LibraryName`] for a path that the name of a backend cannot hold.
+/// [`Error::NoOrt`] without the feature `ort`; [`Error::LibraryName`] if the path has characters that a backend name cannot contain.
 pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
     if cfg!(not(feature = "ort")) {
         return Err(Error::NoOrt);
@@ -27,7 +27,8 @@ pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
     }
 }
 
-/// Returns why a provider does not run a case, where it does nothing wrong; `None` for other backends.
+/// Returns the reason for skipping a case that a provider does not run, if that is not an error of the provider. Returns `None` for other
+/// backends.
 #[cfg(feature = "ort")]
 pub(super) fn skips(backend: &str, failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use bb_ort::plugin::{NotRun, Without};
@@ -38,7 +39,7 @@ pub(super) fn skips(backend: &str, failure: &(dyn std::error::Error + 'static)) 
     })
 }
 
-/// Returns why a provider does not run a case, where it does nothing wrong; `None` for other backends.
+/// Returns `None`, because there are no providers without the feature `ort`.
 #[cfg(not(feature = "ort"))]
 pub(super) fn skips(_backend: &str, _failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     None

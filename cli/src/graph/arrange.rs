@@ -1,4 +1,4 @@
-//! Places the boxes of a picture, and keeps the boxes of a frame together.
+//! Places the boxes of a picture. The boxes of a frame stay together.
 
 use super::layout::{Anchor, HEIGHT, Layout, Point, Problem, Size, place};
 use super::{Picture, svg};
@@ -9,9 +9,9 @@ const PAD: f64 = 14.0;
 /// The height of the title of a frame.
 pub(super) const TITLE: f64 = 22.0;
 
-/// The positions of everything in a picture.
+/// The positions of the boxes, edges and frames of a picture.
 pub(super) struct Arranged {
-    /// For each box, the middle of its top.
+    /// For each box, the middle of its upper edge.
     pub(super) boxes: Vec<Point>,
     /// For each edge, its points from the bottom of its source to the top of its target.
     pub(super) edges: Vec<Vec<Point>>,
@@ -29,20 +29,20 @@ pub(super) struct Area {
     pub(super) height: f64,
 }
 
-/// The inside of a frame.
+/// The layout inside a frame.
 struct Inside {
     layout: Layout,
-    /// By source outside of the frame: the box that represents it at the top.
+    /// For each source outside the frame, the box that represents it at the top.
     entries: HashMap<usize, usize>,
-    /// By source inside of the frame: the box that represents all its outside readers at the bottom.
+    /// For each source inside the frame that is read outside, the box at the bottom that represents all its outside readers.
     exits: HashMap<usize, usize>,
-    /// By edge of the picture: the edge inside.
+    /// For each edge of the picture inside the frame, the edge of the inner layout.
     edges: HashMap<usize, usize>,
-    /// By source inside of the frame: the edge to its exit.
+    /// For each source inside the frame that is read outside, the edge to its box in `exits`.
     leaving: HashMap<usize, usize>,
 }
 
-/// Places everything.
+/// Computes all positions.
 pub(super) fn arrange(picture: &Picture) -> Arranged {
     let owner: Vec<Option<usize>> = (0..picture.boxes.len())
         .map(|at| picture.frames.iter().position(|frame| frame.boxes.contains(&at)))
@@ -61,7 +61,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
     }
     let layout = place(&Problem { boxes: sizes.clone(), edges });
     let outer_at = |at: usize| layout.boxes.get(outer_of(at)).copied().unwrap_or(Point { x: 0.0, y: 0.0 });
-    // The corner of the inside of each frame.
+    // The upper left corner of each frame's content.
     let corners: Vec<Point> = picture
         .frames
         .iter()
@@ -133,7 +133,8 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
     Arranged { edges, frames: frames.collect(), width: layout.width, height: layout.height, boxes }
 }
 
-/// Returns the boxes outside of frames, by the number of a box, and their sizes. A frame is a box at the place of its first box.
+/// Returns the boxes of the outer layout and their sizes, and for each box of the picture its index there. A frame is one box, at the index
+/// of its first box.
 fn outside(
     picture: &Picture,
     insides: &[Inside],
@@ -162,7 +163,7 @@ fn outside(
     (outer, sizes)
 }
 
-/// Places the content of a frame, with a point at the top for each source outside, and one at the bottom for each box that is read outside.
+/// Places the content of a frame. Each outside source has a point at the top, and each box that is read outside has a point at the bottom.
 fn inside(picture: &Picture, number: usize) -> Inside {
     let Some(frame) = picture.frames.get(number) else {
         let layout = place(&Problem { boxes: Vec::new(), edges: Vec::new() });
@@ -171,7 +172,7 @@ fn inside(picture: &Picture, number: usize) -> Inside {
     };
     let port = |anchor| Size { width: 4.0, height: 0.0, anchor };
     let own = |at: usize| at.checked_sub(frame.boxes.start).filter(|_| frame.boxes.contains(&at));
-    // The points at the top come first, so that all edges go forwards.
+    // The points at the top come first, because all edges must go forwards.
     let mut entries = HashMap::new();
     for edge in picture.edges.iter().filter(|edge| own(edge.from).is_none() && own(edge.to).is_some()) {
         let next = entries.len();

@@ -1,11 +1,11 @@
-//! Writes the picture in the language of Graphviz, which computes its own layout.
+//! Writes the picture in Graphviz's DOT language. Graphviz computes its own layout.
 
 use super::svg::heat;
 use super::{Kind, Picture, shortened};
 use bb_ir::text::is_hidden;
 use std::fmt::Write;
 
-/// Writes the picture.
+/// Returns the picture as DOT text.
 pub(super) fn text(picture: &Picture) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -41,8 +41,7 @@ pub(super) fn text(picture: &Picture) -> String {
     text
 }
 
-/// Quotes text. A line feed becomes Graphviz's escape for a line break; other characters that people cannot see are
-/// replaced.
+/// Quotes text. A line feed becomes Graphviz's escape for a line break. Other invisible characters are replaced.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,13 +1,13 @@
-//! Draws blocks once that follow one another several times.
+//! Draws consecutive repeated blocks only once.
 
 use super::repeat::{self, Repeat};
 use super::{Drawn, Edge, Frame, Kind, Picture, times};
 use std::collections::{HashMap, HashSet};
 
-/// The most values that the text of a frame names.
+/// The maximum number of values that are named in the text of a frame.
 const NAMED: usize = 8;
 
-/// Returns the picture with repeated blocks drawn once, each in a frame.
+/// Returns the picture with each repeated block drawn once, in a frame.
 pub(super) fn folded(whole: &Picture) -> Picture {
     let mut reads: Vec<Vec<usize>> = vec![Vec::new(); whole.boxes.len()];
     for edge in &whole.edges {
@@ -35,7 +35,7 @@ struct Folding<'a> {
 }
 
 impl Folding<'_> {
-    /// Returns the box that represents a box: for a node of a repeated block, the same node of its first copy.
+    /// Returns the box that represents another box. For a node of a repeated block, this is the corresponding node of the first copy.
     fn stand_in(&self, at: usize) -> usize {
         let found = self.repeats.iter().find_map(|repeat| Some(repeat.start + repeat.place(at)?.1));
         found.unwrap_or(at)
@@ -45,7 +45,7 @@ impl Folding<'_> {
         self.whole.boxes.get(at).is_some_and(|drawn| matches!(drawn.kind, Kind::Input | Kind::Output))
     }
 
-    /// Finds the inputs and outputs that only later copies have, and for each the input or output of the first copy that represents it.
+    /// Finds the inputs and outputs that only later copies use. Maps each to the corresponding input or output of the first copy.
     fn ports(&self) -> HashMap<usize, usize> {
         let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut outputs: HashMap<usize, usize> = HashMap::new();
@@ -118,13 +118,13 @@ impl Folding<'_> {
         let mut seen = HashSet::new();
         let mut edges = Vec::new();
         for edge in &self.whole.edges {
-            // Operands of later copies are drawn for the first copy.
+            // Edges to later copies are omitted, because the first copy represents them.
             let port = self.is_port(edge.to);
             let Some(&to) = places.get(&edge.to).filter(|_| port || stand_in(edge.to) == edge.to) else {
                 continue;
             };
             let Some(&from) = places.get(&stand_in(edge.from)) else { continue };
-            // A copy that reads its own results would be drawn in a circle.
+            // If a copy reads results of the previous copy, the edge would form a cycle, so it is omitted.
             if from < to && seen.insert((from, to, edge.details.clone())) {
                 edges.push(Edge { from, to, details: edge.details.clone() });
             }

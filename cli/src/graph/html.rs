@@ -1,8 +1,8 @@
-//! Writes the picture as a self-contained page that can be moved with the pointer, zoomed with the wheel, and searched.
+//! Writes the picture as a self-contained HTML page. It can be moved with the pointer, zoomed with the wheel, and searched.
 
 use super::{Picture, svg};
 
-/// The script that moves and zooms the shown picture through its view box, and serves the buttons.
+/// The script that moves and zooms the picture by changing its view box, and handles the buttons.
 const SCRIPT: &str = r#"
 const pictures = [...document.querySelectorAll('main > svg')];
 const state = pictures.map((svg) => {
@@ -109,7 +109,7 @@ nav button,nav input{font:inherit;padding:3px 8px;border:1px solid #aab;border-r
 .coverage .legend.coverage{display:inline}.coverage .legend.time{display:none}\
 p{position:fixed;right:12px;bottom:6px;margin:0;font:12px Helvetica,Arial,sans-serif;color:#667}";
 
-/// Writes the page: the picture with repeated blocks drawn once first, if there are any, and the whole one.
+/// Returns the page. If there are repeated blocks, it shows first the folded picture, then the whole one.
 pub(super) fn text(whole: &Picture, folded: Option<&Picture>) -> String {
     let title = svg::escaped(&whole.title);
     let pictures: Vec<String> = folded.into_iter().chain([whole]).map(svg::text).collect();
@@ -124,7 +124,7 @@ pub(super) fn text(whole: &Picture, folded: Option<&Picture>) -> String {
             r#"<button id="colours" data-first="colour by what runs it" data-second="colour by time">colour by what runs it</button>"#,
         );
     }
-    // The content security policy only allows the script below, for any names in the model.
+    // The content security policy allows only the script below, so names in the model cannot inject scripts.
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

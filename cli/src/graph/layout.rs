@@ -1,11 +1,10 @@
-//! Places the boxes of a graph in layers: each box is below the boxes that it reads, near its neighbours,
-//! with few crossings.
+//! Places the boxes of a graph in layers: each box is below the boxes that it reads and near its neighbours, with few crossings.
 //!
-//! The rank of a box is its longest path. An edge over several ranks has a point in each of them. The order
-//! within a rank follows the mean positions of the neighbours (Sugiyama, Tagawa, Toda 1981). The coordinates
-//! are as near to these means as the order and the widths allow (isotonic regression).
+//! The rank of a box is the length of the longest path to it. An edge over several ranks has a point in each of them. The order within a
+//! rank follows the mean positions of the neighbours (Sugiyama, Tagawa, Toda 1981). The coordinates are as near to these means as the order
+//! and the widths allow (isotonic regression).
 
-/// The input: boxes in a topological order, so that all edges go forwards.
+/// The input of the layout: boxes in a topological order, so that all edges go forwards.
 pub(super) struct Problem {
     pub(super) boxes: Vec<Size>,
     /// The source and the target of each edge, as indices of boxes.
@@ -19,17 +18,17 @@ pub(super) struct Size {
     pub(super) anchor: Anchor,
 }
 
-/// Where a box must be.
+/// A constraint on the rank of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Free,
-    /// Above all others.
+    /// The box is in the first rank.
     Top,
-    /// Below all others.
+    /// The box is in the last rank.
     Bottom,
 }
 
-/// The positions of everything; `x` is a centre, `y` a top.
+/// The positions of all boxes and edges. `x` is the centre of a box, and `y` its top.
 pub(super) struct Layout {
     pub(super) boxes: Vec<Point>,
     /// The points of each edge between its ends, from top to bottom.
@@ -50,14 +49,14 @@ pub(super) const HEIGHT: f64 = 34.0;
 const DROP: f64 = 38.0;
 /// The distance between neighbouring boxes.
 const GAP: f64 = 18.0;
-/// The width of a point of an edge.
+/// The width that a point of an edge takes in a rank.
 const BEND: f64 = 4.0;
-/// The number of passes over the order, and over the coordinates.
+/// The number of sweeps that improve the order, and of those that improve the coordinates.
 const SWEEPS: usize = 12;
-/// The greatest number of points of edges; if there would be more, long edges are straight.
+/// The maximum number of points of edges. If there would be more, long edges are straight.
 const BENDS: usize = 1 << 15;
 
-/// A box or a point of an edge while it is placed.
+/// A box or a point of an edge during the layout.
 struct Item {
     rank: usize,
     width: f64,
@@ -67,7 +66,7 @@ struct Item {
     x: f64,
 }
 
-/// Places the boxes.
+/// Computes the layout.
 pub(super) fn place(problem: &Problem) -> Layout {
     let ranks = ranks(problem);
     let count = problem.boxes.len();
@@ -106,7 +105,7 @@ pub(super) fn place(problem: &Problem) -> Layout {
     let right = items.iter().map(|item| item.x + item.width / 2.0).fold(f64::NEG_INFINITY, f64::max);
     let (heights, tops) = heights(&items, layers.len());
     let point = |item: &Item, drop: f64| Point { x: item.x - left, y: at(&tops, item.rank) + drop };
-    // An edge passes boxes that are higher than usual in a straight vertical line.
+    // In a rank that is higher than usual, an edge is a vertical line, so that it does not cross boxes.
     let through_rank = |item: &Item| match at(&heights, item.rank) {
         height if height > HEIGHT => vec![point(item, 0.0), point(item, height)],
         height => vec![point(item, height / 2.0)],
@@ -122,7 +121,7 @@ pub(super) fn place(problem: &Problem) -> Layout {
     }
 }
 
-/// Returns the height of each rank, which is the height of its highest box, and its top.
+/// Returns the height and the top of each rank. A rank is as high as its highest box.
 fn heights(items: &[Item], ranks: usize) -> (Vec<f64>, Vec<f64>) {
     let mut heights = vec![0.0f64; ranks];
     for item in items {
@@ -158,8 +157,8 @@ fn join(items: &mut [Item], above: usize, below: usize) {
     }
 }
 
-/// Returns the ranks. A box is one below the lowest box that it reads; a box that reads nothing is just above
-/// its first reader. Boxes with an anchor are in the first or in the last rank.
+/// Returns the ranks. A box is one rank below the lowest box that it reads. A box that reads nothing is just above its first reader. Boxes
+/// with an anchor are in the first or the last rank.
 fn ranks(problem: &Problem) -> Vec<usize> {
     let count = problem.boxes.len();
     let mut ranks = vec![0usize; count];
@@ -229,7 +228,7 @@ fn number(items: &mut [Item], layers: &[Vec<usize>]) {
     }
 }
 
-/// Returns the mean position of the neighbours on one side; without neighbours, the position itself.
+/// Returns the mean position of the neighbours on one side, or the box's own position if there are none.
 fn mean(items: &[Item], i: usize, above: bool) -> f64 {
     let Some(item) = items.get(i) else { return 0.0 };
     let neighbours = if above { &item.above } else { &item.below };
@@ -237,7 +236,7 @@ fn mean(items: &[Item], i: usize, above: bool) -> f64 {
     if neighbours.is_empty() { item.x } else { positions.sum::<f64>() / neighbours.len() as f64 }
 }
 
-/// Moves the members of each layer towards the means of their neighbours; keeps their order and distances.
+/// Moves the members of each layer towards the mean positions of their neighbours. Keeps their order and distances.
 fn coordinates(items: &mut [Item], layers: &[Vec<usize>]) {
     for layer in layers {
         let mut x = 0.0;
@@ -259,14 +258,14 @@ fn coordinates(items: &mut [Item], layers: &[Vec<usize>]) {
     }
 }
 
-/// Neighbouring members that touch each other.
+/// Adjacent members that touch each other and so move together.
 struct MemberBlock {
     sum: f64,
     weight: f64,
     members: usize,
 }
 
-/// Places a layer as near to the means as the order and widths allow: least squares, by merging members that
+/// Places a layer as near to the means as the order and widths allow. The solution is the least-squares fit, which merges members that
 /// would overlap.
 fn settle(items: &mut [Item], members: &[usize], down: bool) {
     let mut offsets = Vec::with_capacity(members.len());
@@ -278,7 +277,7 @@ fn settle(items: &mut [Item], members: &[usize], down: bool) {
         offset += if position == 0 { 0.0 } else { (before + item.width) / 2.0 + GAP };
         before = item.width;
         offsets.push(offset);
-        // Points of long edges have more weight, which keeps these edges straight.
+        // Points of long edges have a larger weight, which keeps these edges straight.
         let weight = if item.width == BEND { 4.0 } else { 1.0 };
         let mut block = MemberBlock { sum: (mean(items, i, down) - offset) * weight, weight, members: 1 };
         while let Some(last) = blocks.pop_if(|last| last.sum / last.weight >= block.sum / block.weight) {
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_reader_is_below_all_that_it_reads_and_boxes_do_not_overlap() {
-        // Two columns of crossing edges, and an edge from the first box to the last.
+        // Two columns with crossing edges, and edges that skip ranks.
         let edges = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 4), (3, 4), (0, 4), (4, 5), (0, 5)];
         let layout = placed(6, &edges);
         for &(from, to) in &edges {
@@ -358,7 +357,7 @@ mod tests {
     fn anchored_boxes_are_at_the_ends() {
         let mut boxes = vec![size(HEIGHT, Anchor::Free); 5];
         (boxes[3], boxes[4]) = (size(0.0, Anchor::Top), size(0.0, Anchor::Bottom));
-        // The box at the top is read by the last box only, and the box at the bottom reads the first.
+        // Only the last box reads the box at the top, and the box at the bottom reads the first box.
         let layout = place(&Problem { boxes, edges: vec![(0, 1), (1, 2), (3, 2), (0, 4)] });
         let y: Vec<f64> = layout.boxes.iter().map(|at| at.y).collect();
         assert_eq!((y[3], y[4]), (y[0], y[2]));

@@ -1,4 +1,4 @@
-//! Draws a model's graph, with its nodes coloured by how they run, or by how long they take.
+//! Draws a model's graph. The colour of a node shows how it runs, or how long it takes.
 //!
 //! Consecutive repeated blocks of nodes, for example the layers of a transformer, are drawn once, in a frame.
 
@@ -20,12 +20,12 @@ use bb::coverage::Coverage;
 use std::ops::Range;
 use std::path::Path;
 
-/// The additions of a picture to the graph.
+/// The options of a drawing.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// How long the nodes take, which colours them.
+    /// The times of the nodes, which determine their colours.
     pub(crate) times: Option<Times>,
-    /// Repeated blocks are drawn each time that they occur.
+    /// Whether repeated blocks are drawn each time that they occur.
     pub(crate) whole: bool,
 }
 
@@ -74,19 +74,19 @@ impl Kind {
 /// A box: an input, an output, or a node.
 struct Drawn {
     kind: Kind,
-    /// The operator; for an input or output, its name.
+    /// The operator of a node, or the name of an input or output.
     title: String,
-    /// The name of the node; for an input or output, its type.
+    /// The name of a node, or the type of an input or output.
     subtitle: String,
-    /// The lines of text that the picture shows when the pointer is on the box.
+    /// The lines of the tooltip.
     details: Vec<String>,
-    /// Equal for nodes that look the same: of an operator, with the same attributes and types of results.
+    /// A hash that is equal for nodes that look the same: nodes with the same operator, attributes and types of results.
     looks: u64,
-    /// The seconds of a run that the node takes, if they are known.
+    /// The time of the node in a run in seconds, if it is known.
     seconds: Option<f64>,
 }
 
-/// A value that one box makes and another reads.
+/// A value that one box computes and another box reads.
 struct Edge {
     from: usize,
     to: usize,
@@ -107,7 +107,7 @@ impl Frame {
     }
 }
 
-/// A graph as boxes, each after the boxes that it reads: the inputs, the nodes, the outputs.
+/// A graph as boxes: the inputs, the nodes and the outputs. Each box comes after the boxes that it reads.
 struct Picture {
     title: String,
     boxes: Vec<Drawn>,
@@ -118,13 +118,13 @@ struct Picture {
 }
 
 impl Picture {
-    /// Returns the share of a box in the time of a run.
+    /// Returns a box's share of the time of a run.
     fn share(&self, drawn: &Drawn) -> Option<f64> {
         Some(times::share(drawn.seconds?, self.run?))
     }
 }
 
-/// Draws a model's graph to a file; the extension of the file decides the format.
+/// Draws a model's graph to a file. The file's extension determines the format.
 pub(crate) fn draw(path: &Path, module: &Module, coverage: &Coverage, options: &Options) -> Result<()> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let whole = Picture::of(module.graph(), coverage, options.times.as_ref());
@@ -138,18 +138,18 @@ pub(crate) fn draw(path: &Path, module: &Module, coverage: &Coverage, options: &
     std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Draws a model's graph with its times as SVG, to be a part of a page.
+/// Draws a model's graph with its times as SVG, which is embedded in a page.
 pub(crate) fn with_times(module: &Module, coverage: &Coverage, times: &Times) -> String {
     let whole = Picture::of(module.graph(), coverage, Some(times));
     svg::text(&fold::folded(&whole))
 }
 
-/// Escapes text for a page.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     svg::escaped(text)
 }
 
-/// Shortens text to `most` characters by cutting its middle, because names often differ at their ends.
+/// Shortens text to `most` characters by removing its middle, because names often differ at their ends.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -1,4 +1,4 @@
-//! Makes a picture's boxes and edges of a graph.
+//! Converts a graph to the boxes and edges of a picture.
 
 use super::{Drawn, Edge, Kind, Picture, Times, times};
 use crate::render;
@@ -22,7 +22,7 @@ impl Picture {
         }
         let mut covered = coverage.nodes.iter().peekable();
         for node in &graph.nodes {
-            // The coverage lists the nodes that are used, in the same order.
+            // The coverage lists the used nodes in the same order as the graph.
             let name = graph.label_of(node).to_owned();
             let how = covered.next_if(|c| c.node == name && c.op == node.op_type && c.domain == node.domain);
             let to = picture.node(graph, node, &name, how.map(|c| c.how));
@@ -79,7 +79,7 @@ impl Picture {
         self.boxes.len() - 1
     }
 
-    /// Gives each node its time.
+    /// Sets the time of each node.
     fn take_times(&mut self, times: &Times, graph: &Graph) {
         let names: Vec<&str> = graph.nodes.iter().map(|node| graph.label_of(node)).collect();
         let nodes = self.boxes.iter_mut().skip(graph.inputs.len());
@@ -102,8 +102,8 @@ fn type_of(graph: &Graph, value: ValueId) -> String {
     graph.values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.ty))
 }
 
-/// Hashes the kind, operator and attributes of a node, and the types of its results. Symbolic dimensions hash alike, regardless of their
-/// names.
+/// Hashes the kind, operator and attributes of a node, and the types of its results. The names of symbolic dimensions do not affect the
+/// hash.
 fn looks(graph: &Graph, node: &Node, kind: Kind) -> u64 {
     let mut hasher = DefaultHasher::new();
     (kind.name(), &node.op_type, &node.domain, node.opset, node.inputs.len()).hash(&mut hasher);

@@ -2,26 +2,27 @@
 
 use std::ops::Range;
 
-/// The longest block to look for, in nodes.
+/// The maximum length of a block, in nodes.
 const LONGEST: usize = 2048;
-/// The least number of nodes that a picture must save by drawing a block once.
+/// The minimum number of nodes that are saved by drawing a block once.
 const LEAST: usize = 4;
-/// The greatest number of nodes that the search visits, so that no graph takes long to draw. Comparing operands counts more.
+/// The maximum number of nodes that the search visits, so that every graph is drawn in a short time. Comparing a node's operands counts as
+/// several visits.
 const BUDGET: usize = 1 << 26;
-/// The weight of comparing the operands of a node.
+/// The number of visits that comparing the operands of a node counts as.
 const COMPARED: usize = 16;
 
-/// A sequence of nodes with their hashes and operands.
+/// A sequence of boxes with their hashes and operands.
 pub(super) struct Row<'a> {
-    /// Nodes with equal numbers look the same, apart from their operands.
+    /// For each box, a hash. Nodes with equal hashes look the same, apart from their operands.
     pub(super) looks: &'a [u64],
     /// The boxes that each box reads, in ascending order.
     pub(super) reads: &'a [Vec<usize>],
-    /// Which boxes are nodes.
+    /// The range of boxes that are nodes.
     pub(super) nodes: Range<usize>,
 }
 
-/// A block that occurs `copies` times without anything between.
+/// A block with `copies` consecutive occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repeat {
     pub(super) start: usize,
@@ -30,24 +31,24 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// The boxes of all copies.
+    /// Returns the range of the boxes in all copies.
     pub(super) fn all(&self) -> Range<usize> {
         self.start..self.start + self.length * self.copies
     }
 
-    /// Returns which copy a box is in, and its place there.
+    /// Returns the number of the copy that contains a box, and the index of the box in it.
     pub(super) fn place(&self, at: usize) -> Option<(usize, usize)> {
         let from = at.checked_sub(self.start)?;
         self.all().contains(&at).then_some((from / self.length, from % self.length))
     }
 
-    /// The nodes that a picture saves.
+    /// Returns the number of nodes that are saved by drawing the block once.
     fn saved(&self) -> usize {
         self.length * (self.copies - 1)
     }
 }
 
-/// Returns repeats that do not overlap, those first found that save most.
+/// Returns repeats that do not overlap. Those that save the most nodes are selected first.
 pub(super) fn find(row: &Row<'_>) -> Vec<Repeat> {
     let mut found = Vec::new();
     let mut budget = BUDGET;
@@ -77,8 +78,8 @@ pub(super) fn find(row: &Row<'_>) -> Vec<Repeat> {
     kept
 }
 
-/// Chooses where the copies begin in a run of nodes that look the same as those `length` further on: where most
-/// copies fit, and the fewest values pass from one to the next.
+/// Selects the start of the copies in a run of nodes that look the same as the nodes `length` further on. Prefers the start with the most
+/// copies, then the one where the fewest values pass from one copy to the next.
 fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usize) -> Option<Repeat> {
     let mut chosen: Option<(usize, Repeat)> = None;
     for first in start..(start + length).min(start + run + 1 - length) {
@@ -100,8 +101,8 @@ fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usi
     chosen.map(|(_, repeat)| repeat)
 }
 
-/// Returns whether a copy has the same operands as the copy before it: its own nodes, nodes of the copy before, or boxes from before all
-/// copies that look the same, for example its own weights. The first copy's operands from before itself may be anything.
+/// Returns whether a copy has the same operands as the previous copy: nodes of the same copy, nodes of the previous copy, or boxes before
+/// all copies that look the same, for example its own weights. The first copy may read any boxes before itself.
 fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
     let (this, before) = (first + copy * length, first + (copy - 1) * length);
     (0..length).all(|place| {
@@ -170,10 +171,10 @@ mod tests {
 
     #[test]
     fn a_block_begins_where_the_fewest_values_pass() {
-        // Each block reads its input twice: a residual connection from the `a` before it.
+        // Each block reads its input twice, because there is a residual connection from the `a` before the block.
         let mut edges = chain(13);
         edges.extend([(0, 3), (3, 6), (6, 9), (9, 12)]);
-        // Cut before `b`, one value passes; cut elsewhere, two do.
+        // If the blocks begin with `b`, one value passes from block to block; otherwise two.
         assert_eq!(found("abcabcabcabca", &edges), [Repeat { start: 1, length: 3, copies: 4 }]);
     }
 
@@ -181,7 +182,7 @@ mod tests {
     fn what_is_wired_otherwise_is_no_repeat() {
         let mut edges = chain(10);
         assert_eq!(found("xabcabcabc", &edges), [Repeat { start: 1, length: 3, copies: 3 }]);
-        // Inside of the last block, `c` reads `a` instead of `b`.
+        // In the last block, `c` reads `a` instead of `b`.
         edges.retain(|edge| *edge != (8, 9));
         edges.push((7, 9));
         assert!(found("xabcabcabc", &edges).iter().all(|repeat| repeat.all().end < 10));
@@ -198,7 +199,7 @@ mod tests {
     fn long_rows_end_in_time() {
         let many = "ab".repeat(20_000);
         let repeats = found(&many, &chain(40_000));
-        // The first node reads nothing, so that the blocks begin after it.
+        // The first node reads nothing, so the blocks begin after it.
         assert_eq!(repeats, [Repeat { start: 1, length: 2, copies: 19_999 }]);
     }
 }

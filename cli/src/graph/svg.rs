@@ -1,4 +1,4 @@
-//! Writes the picture as SVG. The `<title>` of a box or an edge is the text that appears under the pointer.
+//! Writes the picture as SVG. The `<title>` of a box or an edge is its tooltip.
 
 use super::arrange::{Arranged, TITLE as FRAME_TITLE, arrange};
 use super::layout::{HEIGHT, Point};
@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 /// The margin around the picture.
 const MARGIN: f64 = 24.0;
-/// The height of the line that explains the colours.
+/// The height of the legend.
 const LEGEND: f64 = 36.0;
-/// The greatest number of characters of a title and of a subtitle.
+/// The maximum numbers of characters of a title and of a subtitle.
 const TITLE: usize = 28;
 const SUBTITLE: usize = 34;
 
@@ -29,7 +29,7 @@ text{font-family:Helvetica,Arial,sans-serif;fill:#111}\
 .ht{font-size:11px;font-weight:600;fill:#334;paint-order:stroke;stroke:#e6eaf3;stroke-width:3px}\
 .n:hover .b{stroke:#d0451b;stroke-width:2}";
 
-/// Writes the picture.
+/// Returns the picture as SVG text.
 pub(super) fn text(picture: &Picture) -> String {
     let arranged = arrange(picture);
     let kinds: Vec<Kind> =
@@ -47,7 +47,7 @@ pub(super) fn text(picture: &Picture) -> String {
         )?;
         writeln!(text, "<title>{}</title>\n<style>{STYLE}</style>", escaped(&picture.title))?;
         writeln!(text, r##"<rect width="100%" height="100%" fill="#fff"/>"##)?;
-        // A page shows either.
+        // A page shows one of the two legends.
         if picture.run.is_some() {
             write!(text, r#"<g class="legend time">"#)?;
             scale(&mut text)?;
@@ -72,7 +72,7 @@ pub(super) fn text(picture: &Picture) -> String {
 
 fn all_frames(text: &mut String, arranged: &Arranged) -> std::fmt::Result {
     for area in &arranged.frames {
-        // Two edges behind the frame indicate further copies.
+        // Two frames behind the frame indicate further copies.
         for back in [8.0, 4.0, 0.0] {
             writeln!(
                 text,
@@ -92,7 +92,7 @@ fn all_frames(text: &mut String, arranged: &Arranged) -> std::fmt::Result {
     Ok(())
 }
 
-/// Writes the titles of the frames, above the edges that pass them.
+/// Draws the titles of the frames on top of the edges.
 fn titles(text: &mut String, picture: &Picture, arranged: &Arranged) -> std::fmt::Result {
     for (frame, area) in picture.frames.iter().zip(&arranged.frames) {
         let details: Vec<String> = frame.details.iter().map(|line| escaped(line)).collect();
@@ -172,10 +172,10 @@ fn legend(text: &mut String, kinds: &[Kind]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The width of the explanation of the colours of times.
+/// The width of the colour scale for times.
 const SCALE: f64 = 330.0;
 
-/// Draws the colours of the shares of the time.
+/// Draws the colour scale for shares of the time.
 fn scale(text: &mut String) -> std::fmt::Result {
     let y = MARGIN - 10.0;
     for (place, share) in [0.0, 0.01, 0.03, 0.1, 0.3].into_iter().enumerate() {
@@ -192,8 +192,8 @@ fn scale(text: &mut String) -> std::fmt::Result {
     writeln!(text, r#"<text class="l" x="{:.1}" y="{}">of a run</text>"#, MARGIN + 305.0, y + 11.0)
 }
 
-/// Returns the colour of a share of the time, from white over yellow to red. The colour follows the logarithm of the share, so that small
-/// shares are visible too.
+/// Returns the colour for a share of the time, from white through yellow to red. The scale is logarithmic, so that small shares are
+/// visible, too.
 pub(super) fn heat(share: f64) -> String {
     let depth = (1.0 + (share.max(1e-9) / 0.3).log10() / 2.5).clamp(0.0, 1.0);
     let stops = [(255.0, 255.0, 255.0), (255.0, 237.0, 160.0), (252.0, 166.0, 84.0), (240.0, 100.0, 75.0)];
@@ -205,7 +205,7 @@ pub(super) fn heat(share: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
-/// Returns the width that the title of a frame needs.
+/// Returns the width that the title of a frame takes.
 pub(super) fn frame_width(frame: &Frame) -> f64 {
     6.2 * frame.title().chars().count() as f64
 }
@@ -225,7 +225,7 @@ pub(super) fn width(drawn: &Drawn) -> f64 {
     (title.max(subtitle) + 20.0).max(52.0)
 }
 
-/// Escapes text for XML elements and attributes; characters that XML does not allow are replaced.
+/// Escapes text for XML elements and attributes. Characters that XML does not allow are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -236,9 +236,9 @@ pub(super) fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\t' | '\n' | '\r' => escaped.push(' '),
-            // XML 1.0, section 2.2.
+            // XML does not allow these characters (XML 1.0, section 2.2).
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            // Invisible characters could make a name look like another, so they are replaced.
+            // Invisible characters are replaced, because they could make different names look the same.
             c if is_hidden(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

@@ -1,4 +1,4 @@
-//! How long the nodes of a model take.
+//! The times of a model's nodes.
 
 use crate::error::{Error, Result};
 use crate::render;
@@ -7,13 +7,13 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The seconds of a run by node, as a profile has them.
+/// The time of a run in seconds, and the times of its nodes.
 pub(crate) struct Times {
     run: f64,
     rows: Vec<NodeTime>,
 }
 
-/// The time of one node, or of several from the first to the last.
+/// The time of one node, or of several consecutive nodes.
 struct NodeTime {
     first: String,
     last: Option<String>,
@@ -21,7 +21,7 @@ struct NodeTime {
 }
 
 impl Times {
-    /// Takes the times of a profile.
+    /// Returns the times in a profile.
     pub(crate) fn of(profile: &Profile) -> Times {
         let runs = profile.runs().max(1) as f64;
         let rows = profile.rows().iter().filter_map(|row| {
@@ -33,7 +33,7 @@ impl Times {
         Times { run, rows: rows.collect() }
     }
 
-    /// Reads what `bb bench --profile --json` printed.
+    /// Reads the output of `bb bench --profile --json`.
     pub(crate) fn read(path: &Path) -> Result<Times> {
         let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let record: Value = serde_json::from_slice(&bytes)
@@ -52,17 +52,17 @@ impl Times {
         Some(Times { run: seconds(profile)?, rows: rows.collect() })
     }
 
-    /// Returns the seconds of a run.
+    /// Returns the time of a run in seconds.
     pub(crate) fn run(&self) -> f64 {
         self.run
     }
 
-    /// Returns the seconds of each node of a graph, by the names of its nodes. What is inside a loop or a branch counts for the
-    /// node that holds it; what several nodes took together is shared evenly.
+    /// Returns the time of each node of a graph in seconds, by the nodes' names. The time inside a loop or branch counts for the node with
+    /// the subgraph. The time of several nodes together is divided evenly.
     pub(super) fn of_nodes(&self, names: &[&str]) -> Vec<f64> {
         let places: HashMap<&str, usize> =
             names.iter().enumerate().map(|(place, name)| (*name, place)).collect();
-        // Names may contain slashes, so the longest that fits is the node.
+        // Names may contain slashes, so the longest matching prefix is the node.
         let place = |path: &str| {
             let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
             ends.filter_map(|end| places.get(path.get(..end)?)).next_back().copied()
@@ -78,12 +78,12 @@ impl Times {
     }
 }
 
-/// Returns the fraction `seconds / run`, at most 1; 0 if the run took no time.
+/// Returns the fraction `seconds / run`, at most 1. Returns 0 if the run took no time.
 pub(super) fn share(seconds: f64, run: f64) -> f64 {
     if run > 0.0 { (seconds / run).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// Writes a time and its percentage of a run.
+/// Formats a time and its percentage of a run.
 pub(super) fn shown(seconds: f64, run: f64) -> String {
     format!("{}, {:.1} % of a run", render::duration(seconds), 100.0 * share(seconds, run))
 }

@@ -1,4 +1,4 @@
-//! The extents of inputs: declared by the model, given by options and files, or still open.
+//! The extents of inputs, which are declared by the model, set by options and files, or open.
 
 use crate::args;
 use crate::error::{Error, Result};
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// An extent that the model leaves open.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Open {
-    /// All axes with this symbolic dimension.
+    /// A symbolic dimension, which may occur in several axes.
     Name(String),
-    /// One axis of one input, which has no name.
+    /// An unnamed dimension of one axis of one input.
     Axis { input: String, axis: usize },
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Open {
     }
 }
 
-/// An input whose extents are searched for.
+/// An input, as the model declares it.
 #[derive(Debug, Clone)]
 pub(super) struct Declared {
     pub(super) name: String,
@@ -35,18 +35,18 @@ pub(super) struct Declared {
 #[derive(Debug, Clone)]
 pub(super) struct Extents {
     inputs: Vec<Declared>,
-    /// The positions of the inputs by name.
+    /// The index of each input by its name.
     positions: HashMap<String, usize>,
-    /// The extents of symbolic dimensions and open axes, and where each comes from.
+    /// The extents of symbolic dimensions and unnamed axes, and the source of each for messages.
     known: BTreeMap<Open, (usize, String)>,
-    /// The shapes of inputs that files or options give.
+    /// The shapes of inputs that files or options determine.
     given: BTreeMap<String, Vec<usize>>,
-    /// Whether extents of one name must be equal.
+    /// Whether all extents of the same symbolic dimension must be equal.
     strict: bool,
 }
 
 impl Extents {
-    /// Reads the options. Refuses names that the model does not have, and contradictions.
+    /// Applies the options. Returns an error for names that the model does not have, and for contradictions.
     pub(super) fn new(inputs: Vec<Declared>, options: &args::ExtentArgs, strict: bool) -> Result<Extents> {
         let positions = inputs.iter().enumerate().map(|(at, input)| (input.name.clone(), at)).collect();
         let (known, given) = (BTreeMap::new(), BTreeMap::new());
@@ -71,7 +71,7 @@ impl Extents {
         Ok(extents)
     }
 
-    /// Returns the symbolic dimensions of all inputs in order, each once.
+    /// Returns the symbolic dimensions of all inputs in order, without duplicates.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
@@ -85,7 +85,7 @@ impl Extents {
         names
     }
 
-    /// Gives an input its extents, and so the symbolic dimensions in its shape.
+    /// Sets the shape of an input, and thereby the symbolic dimensions in its declared shape.
     pub(super) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
         if self.given.get(input).is_some_and(|given| given == extents) {
             return Ok(());
@@ -116,8 +116,8 @@ impl Extents {
         Ok(())
     }
 
-    /// Records the extent of a given input. If the model gives its name to another extent as well, the model's claim is false, unless the
-    /// user set the name's extent.
+    /// Records the extent of a dimension of an input. A second extent of the same symbolic dimension is ignored with a warning, because the
+    /// model's declaration is false. It is an error if the user set the dimension.
     fn meet(&mut self, open: Open, extent: usize, said: &str) -> Result<()> {
         match self.known.get(&open) {
             Some((before, by)) if *before != extent && !self.strict && !by.starts_with("--dim ") => {
@@ -134,21 +134,21 @@ impl Extents {
         self.inputs.get(*self.positions.get(input)?)
     }
 
-    /// Returns whether the rank of an input is open.
+    /// Returns whether some input has an open rank.
     pub(super) fn misses_rank(&self) -> bool {
         let tensor = |ty: &ValueType| !matches!(ty, ValueType::Unknown | ValueType::Map(..));
         self.inputs.iter().any(|input| tensor(&input.ty) && shape(&input.ty).is_none())
     }
 
-    /// Returns the extents with this rank for every input whose rank is open.
+    /// Returns the extents with this rank for all inputs whose rank is open.
     pub(super) fn with_rank(&self, rank: usize) -> Extents {
         let mut extents = self.clone();
         extents.inputs.iter_mut().for_each(|input| give_rank(&mut input.ty, rank));
         extents
     }
 
-    /// Returns the extents that look like batch sizes: the first extents of inputs that have other axes or hold integers. 1 usually
-    /// works for them.
+    /// Returns the dimensions that look like batch sizes: the first dimensions of inputs that have other axes or contain integers. For
+    /// these, 1 usually works.
     pub(super) fn batches(&self) -> HashSet<Open> {
         let batch = |input: &Declared| {
             let dims = shape(&input.ty).unwrap_or_default();
@@ -167,14 +167,14 @@ impl Extents {
                 second: format!("{extent} by {said}"),
             }),
             _ => {
-                // The first source counts, because options come before files.
+                // The first source wins, because options are applied before files.
                 self.known.entry(open).or_insert((extent, said));
                 Ok(())
             }
         }
     }
 
-    /// Returns the open extents, in the order of the inputs.
+    /// Returns the open dimensions, in the order of the inputs.
     pub(super) fn open(&self) -> Vec<Open> {
         let mut all = Vec::new();
         let mut seen = HashSet::new();
@@ -191,8 +191,7 @@ impl Extents {
         all
     }
 
-    /// Returns the extents of an input; open extents are as the model declares them. `None` if even the rank
-    /// is unknown.
+    /// Returns the extents of an input. Open dimensions are returned as the model declares them. Returns `None` if the rank is unknown.
     pub(super) fn dims(&self, input: &str) -> Option<Vec<Dim>> {
         if let Some(given) = self.given.get(input) {
             return Some(given.iter().map(|&extent| Dim::Known(extent)).collect());
@@ -205,7 +204,7 @@ impl Extents {
         Some(shape(&declared.ty)?.iter().enumerate().map(known).collect())
     }
 
-    /// Returns the extents of an input, with a dim for each open one; `None` if even the rank is unknown.
+    /// Returns the extents of an input. `dim_of` replaces the open dimensions. Returns `None` if the rank is unknown.
     pub(super) fn symbolic(&self, input: &str, dim_of: &dyn Fn(&Open) -> Dim) -> Option<Vec<Dim>> {
         let dims = self.dims(input)?;
         Some(
@@ -216,7 +215,7 @@ impl Extents {
         )
     }
 
-    /// Returns the shape of an input; `choose` returns the open extents.
+    /// Returns the shape of an input. `choose` returns the extents of open dimensions.
     pub(super) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
         if let Some(given) = self.given.get(input) {
             return given.clone();
@@ -232,7 +231,7 @@ impl Extents {
     }
 }
 
-/// Returns the open part of an extent; `None` if it is a number.
+/// Returns the open dimension, or `None` if the extent is a number.
 fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
     match dim {
         Dim::Known(_) => None,
@@ -250,7 +249,7 @@ fn shape(ty: &ValueType) -> Option<&[Dim]> {
     }
 }
 
-/// Gives a tensor this rank if its rank is open.
+/// Sets the rank of a tensor if it is open.
 fn give_rank(ty: &mut ValueType, rank: usize) {
     match ty {
         ValueType::Tensor { shape: shape @ None, .. } => *shape = Some(vec![Dim::Unknown; rank]),

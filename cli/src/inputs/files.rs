@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Reads the inputs that the options name, by position, and records their shapes in `extents`.
+/// Reads the inputs that the options name, in the order of the ports. Records their shapes in `extents`.
 pub(super) fn read(
     ports: &[Port],
     options: &args::Inputs,
@@ -53,7 +53,7 @@ fn note(ports: &[Port], items: &[Option<OnnxValue<TensorData>>], extents: &mut E
     Ok(())
 }
 
-/// Finds the input in `NAME=FILE`, which must not have been given before.
+/// Finds the input in `NAME=FILE`. Returns an error if it was set before.
 fn named<'a>(
     option: &'static str,
     text: &OsStr,
@@ -70,8 +70,8 @@ fn named<'a>(
     Ok((port, place, file))
 }
 
-/// Splits `NAME=FILE` after the longest name of an input. If there is none, splits at the first `=`, because
-/// both parts may contain one.
+/// Splits `NAME=FILE` after the longest prefix that is the name of an input. If there is none, splits at the first `=`. Both parts may
+/// contain `=`.
 fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
     let bytes = text.as_encoded_bytes();
     let signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
@@ -84,7 +84,7 @@ fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
     Ok((name.to_owned(), after(text, at + 1).ok_or_else(form)?))
 }
 
-/// Returns the text after an ASCII character; the text need not be Unicode.
+/// Returns the text after an ASCII character. The text need not be valid Unicode.
 #[cfg(unix)]
 fn after(text: &OsStr, at: usize) -> Option<OsString> {
     use std::os::unix::ffi::OsStrExt;
@@ -96,10 +96,10 @@ fn after(text: &OsStr, at: usize) -> Option<OsString> {
     text.to_str()?.get(at..).map(OsString::from)
 }
 
-/// The greatest size of a file for an input, in bytes. It ends the reading of a pipe or device that has no end.
+/// The maximum size of an input file, in bytes. It limits reading from a pipe or device that never ends.
 const FILE_BYTES: u64 = 16 << 30;
 
-/// Reads all bytes; more than [`FILE_BYTES`] are an error.
+/// Reads all bytes. Returns an error if there are more than [`FILE_BYTES`].
 fn whole(from: impl Read) -> std::io::Result<Bytes> {
     let mut bytes = Vec::new();
     if from.take(FILE_BYTES + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES {
@@ -108,10 +108,10 @@ fn whole(from: impl Read) -> std::io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Reads a file for an input: a NumPy array, a member of an `.npz`, or a serialized message of the kind that
-/// the input's type needs. What is packed takes at most `most` bytes when it is unpacked.
+/// Reads a file for an input: a NumPy array, a member of an `.npz`, or a serialized message of the kind that the input's type requires.
+/// Compressed data may take at most `most` bytes when it is decompressed.
 fn file_of(file: &OsStr, port: &Port, most: usize) -> Result<OnnxValue<TensorData>> {
-    // The name of a member follows the name of its archive, unless a file has the whole text as its name.
+    // `ARCHIVE.npz:MEMBER` names a member of an archive, unless there is a file with that whole name.
     let parts =
         file.to_str().and_then(|text| text.rsplit_once(".npz:")).filter(|_| !Path::new(file).exists());
     let path =

@@ -1,4 +1,4 @@
-//! The inputs of a run: from files, or random.
+//! The inputs of a run, which are read from files or random.
 
 mod demands;
 mod extents;
@@ -21,22 +21,22 @@ use solve::Solution;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-/// The treatment of inputs that are not given.
+/// The treatment of inputs that the options do not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// They are an error, unless `--random` is set.
+    /// The inputs are an error, unless `--random` is set.
     Refuse,
-    /// They get random elements.
+    /// The inputs get random elements.
     Random,
 }
 
 /// The inputs of a model.
 pub(crate) struct ModelInputs {
-    /// The inputs by position; `None` omits an input that has a default.
+    /// The inputs in the order of the ports. `None` omits an input that has a default.
     pub(crate) items: Vec<Option<OnnxValue<TensorData>>>,
-    /// The extents that were chosen because nothing determined them: `NAME` or `INPUT[AXIS]`.
+    /// The extents that were chosen because nothing determined them, with the names `NAME` or `INPUT[AXIS]`.
     pub(crate) chosen: Vec<(String, usize)>,
-    /// The outputs, if the model ran already to test the chosen extents.
+    /// The outputs, if the model already ran to test the chosen extents.
     pub(crate) outputs: Option<Vec<OnnxValue<TensorData>>>,
 }
 
@@ -46,14 +46,14 @@ impl ModelInputs {
         self.chosen.iter().map(|(name, extent)| format!("{name} = {extent}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Writes the chosen extents as JSON.
+    /// Returns the chosen extents as JSON.
     pub(crate) fn chosen_json(&self) -> serde_json::Value {
         let entries = self.chosen.iter().map(|(name, extent)| (name.clone(), (*extent).into()));
         entries.collect::<serde_json::Map<_, _>>().into()
     }
 }
 
-/// Reads or makes the inputs of a session's model. The chosen extents are printed to standard error.
+/// Reads or generates the inputs of a session's model. Prints the chosen extents to standard error.
 pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<ModelInputs> {
     let ports = session.executable.inputs();
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
@@ -86,7 +86,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     maker.complete(&extents)
 }
 
-/// The parameters for making random inputs.
+/// The parameters for generating random inputs.
 struct Maker<'a> {
     session: &'a Session,
     ports: &'a [Port],
@@ -97,13 +97,13 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Makes the missing inputs, with extents that let the model run.
+    /// Generates the missing inputs, with extents that let the model run.
     fn complete(self, extents: &Extents) -> Result<ModelInputs> {
         if !extents.misses_rank() && extents.open().is_empty() {
             let items = self.items(extents, &|_| 1)?;
             return Ok(ModelInputs { items, chosen: Vec::new(), outputs: None });
         }
-        // An input of unknown rank is usually a matrix or a batch of pictures.
+        // The order of the tried ranks: an input of unknown rank is usually a matrix or a batch of pictures.
         let is_final = |error: &Error| matches!(error, Error::Upload { .. });
         let ranks: &[usize] = if extents.misses_rank() { &[2, 4, 3, 1, 0] } else { &[0] };
         let mut tried = 0;
@@ -125,7 +125,7 @@ impl Maker<'_> {
                 self.ports.iter().map(of_one).fold(0, usize::saturating_add)
             };
             let solution = Solution::new(&self.session.module, &extents);
-            // The demands of a node that does not run would exclude valid extents, so the search then goes on without them.
+            // The demands of a node that never runs would exclude valid extents, so the search is repeated without demands.
             for solution in [solution, Solution::default()] {
                 match search::search(&extents, &solution, infers, works, elements, is_final, until) {
                     Ok((choice, (items, outputs))) => {
@@ -133,7 +133,7 @@ impl Maker<'_> {
                         return Ok(ModelInputs { items, chosen, outputs: Some(outputs) });
                     }
                     Err(failed) => match failed.first {
-                        // Other extents do not change which element types a backend supports.
+                        // An unsupported element type remains an error with other extents, so the search ends.
                         Some(error) if is_final(&error) => return Err(*error),
                         other => {
                             tried += failed.tried;
@@ -146,18 +146,18 @@ impl Maker<'_> {
         Err(Error::NoExtents { open: open_names(extents), tried, source: first })
     }
 
-    /// Infers the model's graph for these extents; an error if they do not fit.
+    /// Infers the model's graph with these extents. Returns an error if the extents do not fit.
     fn inferred(&self, extents: &Extents, choose: &dyn Fn(&Open) -> usize) -> Result<Graph> {
         inferred(&self.session.module, extents, choose)
     }
 
-    /// Makes the missing inputs.
+    /// Generates the missing inputs.
     fn items(
         &self,
         extents: &Extents,
         choose: &dyn Fn(&Open) -> usize,
     ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
-        // If inference fails, there may be no rules for the elements; then running the model reports the
+        // If inference fails, the uninferred graph is used, which may give no rules for the elements. Running the model then reports the
         // error.
         let graph = self.inferred(extents, choose).ok();
         let graph = graph.as_ref().unwrap_or(self.session.module.graph());
@@ -180,7 +180,7 @@ impl Maker<'_> {
     }
 }
 
-/// Infers a module's graph for these extents; an error if they do not fit.
+/// Infers a module's graph with these extents. Returns an error if the extents do not fit.
 fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize) -> Result<Graph> {
     let graph = module.graph();
     let shapes = graph.inputs.iter().map(|value| (*value, extents.shape(graph.name_of(*value), choose)));
@@ -190,7 +190,7 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
     Ok(RunOptions::paced(infer)??)
 }
 
-/// Prints the chosen extents and returns them with their names.
+/// Prints the chosen extents, and returns them with their names.
 fn named(choice: search::Choice, solution: &Solution) -> Vec<(String, usize)> {
     let list = |determined: bool| {
         let all = choice.iter().filter(|(open, _)| solution.determines(open) == determined);
@@ -211,8 +211,8 @@ fn open_names(extents: &Extents) -> Vec<String> {
     extents.open().iter().map(Open::to_string).collect()
 }
 
-/// Returns the shapes of a model's inputs by name, for tracing without running. Extents that the options leave open are chosen so that
-/// inference succeeds, and are printed to standard error.
+/// Returns the shapes of a model's inputs by name, for tracing without running. Chooses open extents so that inference succeeds, and prints
+/// the choice to standard error.
 pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
     let extents = Extents::new(declared(module), options, false)?.with_rank(2);
@@ -241,16 +241,15 @@ pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<Hash
     Ok(shapes)
 }
 
-/// Lists the extents of a model's inputs that the options leave open: `NAME` or `INPUT[AXIS]`.
+/// Lists the extents of a model's inputs that the options leave open, with the names `NAME` or `INPUT[AXIS]`.
 pub(crate) fn open(module: &Module, options: &args::ExtentArgs) -> Result<Vec<String>> {
     Ok(open_names(&Extents::new(declared(module), options, false)?))
 }
 
-/// The extents of inputs by name.
+/// The extents of inputs, by the input's name.
 type Dims = HashMap<String, Vec<Dim>>;
 
-/// Returns the extents of the inputs without defaults by name, and the names of open extents. Nothing is
-/// chosen, so extents may stay open.
+/// Returns the extents of the inputs without defaults by name, and the names of open extents. Does not choose values for open extents.
 pub(crate) fn dims(module: &Module, options: &args::ExtentArgs) -> Result<(Dims, Vec<String>)> {
     let graph = module.graph();
     let defaults: HashSet<&str> = graph.constants.iter().map(|(value, _)| graph.name_of(*value)).collect();

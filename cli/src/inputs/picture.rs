@@ -1,4 +1,4 @@
-//! Reads pictures as inputs: decodes and resizes them, and lays them out as the model declares.
+//! Reads image files as inputs: decodes and resizes them, and arranges the pixels as the model declares.
 
 use super::extents::Extents;
 use crate::args::{self, Channels, Layout};
@@ -11,14 +11,14 @@ use image::imageops::{FilterType, resize};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The greatest number of elements of a picture.
+/// The maximum number of elements of an image.
 const MOST_ELEMENTS: usize = 1 << 28;
 
-/// The layout of a picture in an input.
+/// The layout of an image in an input.
 struct PictureLayout {
     layout: Layout,
     channels: usize,
-    /// Rows and columns; 0 for the picture's own.
+    /// The numbers of rows and columns. 0 means the size of the image file.
     size: [usize; 2],
     /// Whether the input has a batch axis.
     batch: bool,
@@ -26,7 +26,7 @@ struct PictureLayout {
     has_channels: bool,
 }
 
-/// Reads a picture for an input.
+/// Reads an image file for an input.
 pub(super) fn read(
     path: &Path,
     port: &Port,
@@ -50,7 +50,7 @@ pub(super) fn read(
     if area.saturating_mul(plan.channels) > MOST_ELEMENTS {
         return Err(too_large(port, &plan));
     }
-    // Pixel values are from 0 to 1; the channels of a pixel are adjacent.
+    // The pixel values are from 0 to 1, with the channels as the innermost axis.
     let pixels: Vec<f32> = match plan.channels {
         1 => resize(&picture.to_luma32f(), width, height, FilterType::Triangle).into_raw(),
         3 => resize(&picture.to_rgb32f(), width, height, FilterType::Triangle).into_raw(),
@@ -62,7 +62,7 @@ pub(super) fn read(
     let mut elements = vec![0f64; pixels.len()];
     for (i, pixel) in pixels.chunks(plan.channels).enumerate() {
         for (channel, value) in pixel.iter().enumerate() {
-            // Swaps blue and red; alpha keeps its place.
+            // Swaps blue and red. Alpha stays the last channel.
             let channel = match (options.channels, channel) {
                 (Channels::Bgr, 0..=2) if plan.channels >= 3 => 2 - channel,
                 _ => channel,
@@ -96,7 +96,7 @@ fn too_large(port: &Port, plan: &PictureLayout) -> Error {
     Error::TooLarge { name: port.name.clone(), shape: plan.size.to_vec() }
 }
 
-/// Finds the axes of channels, rows and columns in the declared shape.
+/// Determines the axes of channels, rows and columns from the declared shape.
 fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataType, PictureLayout)> {
     let refused =
         |problem| Error::NoPicture { name: port.name.clone(), ty: crate::render::ty(&port.ty), problem };
@@ -106,14 +106,14 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     if number::of(*dtype).is_none() {
         return Err(refused("expected a tensor of numbers"));
     }
-    // The extents from the options; 0 if an extent is open.
+    // The extents from the options, with 0 for open ones.
     let known = extents.shape(&port.name, &|_| 0);
     let batch = known.len() == 4;
     if batch && !matches!(dims.first(), Some(Dim::Known(1))) && known.first().is_some_and(|n| *n > 1) {
         return Err(refused("one picture is a batch of 1"));
     }
     let inner = known.get(usize::from(batch)..).unwrap_or_default();
-    // If two axes could hold the channels, 3 is likelier than 1, and 1 is likelier than 4.
+    // If two axes could be the channels, 3 is more likely than 1, and 1 is more likely than 4.
     let likely = |extent: usize| [4, 1, 3].iter().position(|n| *n == extent).map_or(0, |at| at + 1);
     match *inner {
         [height, width] => {
@@ -144,7 +144,7 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     }
 }
 
-/// Returns a number for each channel; the options give one number or one per channel.
+/// Returns a number for each channel. The options contain one number for all channels, or one per channel.
 fn per_channel(given: &[f64], usual: f64, channels: usize, option: &'static str) -> Result<Vec<f64>> {
     match given {
         [] => Ok(vec![usual; channels]),

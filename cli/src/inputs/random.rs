@@ -1,4 +1,4 @@
-//! Makes random elements for inputs.
+//! Generates random elements for inputs.
 
 use super::uses::ElementChoice;
 use crate::args::Range;
@@ -14,7 +14,7 @@ use bb_ir::{StringsBuilder, memory};
 pub(super) struct Ranges<'a>(&'a [Range]);
 
 impl<'a> Ranges<'a> {
-    /// Refuses a range for an input that the model does not have, and a second range for the same input.
+    /// Returns an error if a range is for an input that the model does not have, or if two ranges are for the same input.
     pub(super) fn new(ranges: &'a [Range], ports: &[Port]) -> Result<Ranges<'a>> {
         for (i, range) in ranges.iter().enumerate() {
             if ranges.iter().take(i).any(|other| other.input == range.input) {
@@ -36,14 +36,13 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// The number of elements of a sequence, and of keys of a map.
+/// The number of elements of a generated sequence, and of entries of a generated map.
 const SEVERAL: usize = 3;
 
-/// The number of elements that are made at a time; a multiple of 8, so that packed elements end with a full
-/// byte.
+/// The number of elements that are generated at a time. It is a multiple of 8, so that packed elements end at a byte boundary.
 const CHUNK: usize = 1 << 14;
 
-/// Makes a random input.
+/// Generates a random input.
 ///
 /// Shapes: `shape` is the shape of the tensor, or of each tensor in a sequence.
 pub(super) fn item(
@@ -64,7 +63,7 @@ pub(super) fn item(
         ValueType::Tensor { dtype, .. } => OnnxValue::Tensor(tensor(*dtype, shape, seed)?),
         ValueType::Optional(of) => item(name, of, shape, seed, ranges, fits)?,
         ValueType::Sequence(of) => {
-            // Inputs have neighbouring seeds, so the seeds of a sequence's elements are far from them.
+            // Different inputs have consecutive seeds, so the seeds of a sequence's elements differ in the upper half.
             let seeds = (1..=SEVERAL as u64).map(|i| seed.wrapping_add(i << 32));
             OnnxValue::Sequence(
                 seeds.map(|seed| item(name, of, shape, seed, ranges, fits)).collect::<Result<_>>()?,
@@ -86,7 +85,7 @@ pub(super) fn item(
     })
 }
 
-/// Refuses a range that the element type of an input cannot hold, before any input is made.
+/// Returns an error if the element type of an input cannot represent its range. Called before any input is generated.
 pub(super) fn check(port: &Port, ranges: &Ranges<'_>) -> Result<()> {
     let ValueType::Tensor { dtype, .. } = port.ty else { return Ok(()) };
     let dtype = match dtype {
@@ -97,7 +96,7 @@ pub(super) fn check(port: &Port, ranges: &Ranges<'_>) -> Result<()> {
     filling.numbers(dtype).map(drop)
 }
 
-/// Returns the type of the numbers that are drawn; a complex number is two floats.
+/// Returns the type of the drawn numbers. A complex number consists of two floats.
 fn drawn(dtype: DataType) -> DataType {
     match dtype {
         DataType::C64 => DataType::F32,
@@ -106,7 +105,7 @@ fn drawn(dtype: DataType) -> DataType {
     }
 }
 
-/// How to fill an input.
+/// The parameters for filling an input.
 struct Filling<'a> {
     name: &'a str,
     dtype: DataType,
@@ -139,11 +138,11 @@ impl Filling<'_> {
                 TensorData::new(&[count], &chunk)?
             } else {
                 let one = |i: usize| match mask {
-                    // A mask without any 1 would have no meaningful result, so each row begins with a 1.
+                    // Each row of a mask begins with a 1, because a mask without any 1 would give no meaningful result.
                     Some(row) if (at + i).is_multiple_of(row.max(1)) => 1,
                     _ => numbers.whole(draw),
                 };
-                // Numbers beyond the range of `i64` belong to `u64`.
+                // Only `u64` has larger integers than `i64`, and they are not drawn.
                 let chunk: Vec<i64> = (0..count).map(one).collect();
                 TensorData::new(&[count], &chunk)?
             };
@@ -153,7 +152,7 @@ impl Filling<'_> {
         Ok(TensorData::adopt(self.dtype, shape, bytes.into())?)
     }
 
-    /// Returns whether the name of the input says that it is a mask, where each row must have a 1.
+    /// Returns whether the input's name suggests a mask, whose rows must each contain a 1.
     fn masks(&self) -> bool {
         self.range.is_none()
             && self.fits.is_none()
@@ -175,7 +174,7 @@ impl Filling<'_> {
         };
         let refused = || Error::Range { name: self.name.to_owned(), dtype, low: range.low, high: range.high };
         if number::is_float(dtype) {
-            // A bound that the type cannot represent would become infinite.
+            // A bound beyond the range of the type would become infinite, so it is refused.
             let bounds = cast(&TensorData::new(&[2], &[range.low, range.high])?, dtype, Rounding::default())?;
             let back = cast(&bounds, DataType::F64, Rounding::default())?;
             let finite = back.as_slice::<f64>()?.iter().all(|x| x.is_finite());
@@ -183,7 +182,7 @@ impl Filling<'_> {
         }
         let (low, high) = (range.low.ceil(), range.high.ceil());
         let (least, most) = bounds(dtype);
-        // A float below 2^63 without a fraction is exact in both types.
+        // A whole `f64` of magnitude below 2^63 converts to `i64` exactly.
         if low >= high || low < least as f64 || high - 1.0 > most as f64 {
             return Err(refused());
         }
@@ -201,7 +200,7 @@ impl Filling<'_> {
     }
 }
 
-/// Returns the least and the greatest integer of a type, limited to `i64`.
+/// Returns the minimum and maximum integer of a type, limited to `i64`.
 fn bounds(dtype: DataType) -> (i64, i64) {
     let bits = dtype.bits().clamp(1, 64) as u32;
     match number::of(dtype) {
@@ -211,14 +210,14 @@ fn bounds(dtype: DataType) -> (i64, i64) {
     }
 }
 
-/// Returns the part of a range that a type can hold; if that is empty, its first numbers.
+/// Returns the part of a range that a type can represent, or 0 and 1 if there is none.
 fn clamped(dtype: DataType, low: i64, high: i64) -> (i64, i64) {
     let (least, most) = bounds(dtype);
     let (low, high) = (low.max(least), high.min(most.saturating_add(1)));
     if low < high { (low, high) } else { (0, 2) }
 }
 
-/// The numbers to draw from.
+/// The numbers to draw from. The upper bounds are exclusive.
 enum Numbers<'a> {
     Floats(f64, f64),
     Whole(i64, i64),
@@ -244,7 +243,7 @@ impl Numbers<'_> {
     }
 }
 
-/// The generator SplitMix64 (Steele, Lea, Flood 2014).
+/// A generator of random numbers, SplitMix64 (Steele, Lea, Flood 2014).
 struct Draw {
     state: u64,
 }
@@ -258,12 +257,12 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    /// Draws from [0, 1).
+    /// Draws a number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.next() >> 40) as f64 / (1u64 << 24) as f64
     }
 
-    /// Draws an integer below a bound that is not 0.
+    /// Draws an integer in [0, `bound`). `bound` must not be 0.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound.max(1))) >> 64) as u64
     }

@@ -1,8 +1,7 @@
-//! Searches extents that neither the model nor the options determine: tries common extents until the model
-//! runs.
+//! Searches extents that neither the model nor the options determine: tries common extents until the model runs.
 //!
-//! A choice is first checked by inference, which takes milliseconds, and then by running the model. The
-//! search ends after a number of choices or after some time, which ends the runs of all choices but the first.
+//! A choice of extents is first checked by inference, which takes milliseconds, and then by running the model. The search ends after a
+//! number of choices or after some time. The time limit also stops a run, except the run of the first choice.
 
 use super::extents::{Extents, Open};
 use super::solve::Solution;
@@ -11,29 +10,29 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Common extents of models; those that work with most models come first.
+/// Common extents of models, in descending order of their success with models.
 pub(super) const USUAL: [usize; 15] = [32, 64, 224, 320, 512, 640, 16, 8, 128, 256, 48, 96, 160, 384, 1024];
 
-/// Extents that work if little is computed or by broadcasting. Models are rarely used with them.
+/// Small extents, which work because of broadcasting or because little is computed. Models are rarely used with them.
 const SMALL: [usize; 3] = [4, 2, 1];
 
-/// The greatest number of choices that are looked at.
+/// The maximum number of choices that are enumerated.
 const MOST_LISTED: usize = 100_000;
 
-/// The greatest number of choices that are inferred, and of those that are run.
+/// The maximum numbers of choices that are inferred, and of those that are run.
 const MOST_INFERRED: usize = 3000;
 const MOST_TRIED: usize = 200;
 
-/// The greatest number of extents and demands that are looked at for all choices together.
+/// The maximum number of extents and demands that are examined over all choices.
 const MOST_COMPARED: usize = 1 << 26;
 
-/// The greatest number of elements of all inputs together. Choices with more are not tried, except the first one.
+/// The maximum number of elements of all inputs together. Larger choices are skipped, except the first one.
 const MOST_ELEMENTS: usize = 1 << 24;
 
-/// The time after which searches for one model try no further choice.
+/// The time after which no further choices are tried for a model.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
-/// Lists choices of all open extents, the likeliest first.
+/// Enumerates choices for all open extents, the most likely first.
 pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec<usize>> {
     let count = open.len();
     let batches: Vec<bool> = (0..count).map(|i| batch.get(i).copied().unwrap_or(false)).collect();
@@ -50,10 +49,9 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         }
         choice
     };
-    // First, all extents are equal, except for batches.
+    // First, all extents are equal, except batch sizes.
     let first = USUAL.map(&alike).into_iter();
-    // Second, one extent differs: it is twice as large or larger by 1, because a cache and its new part occur
-    // together; or it is 1.
+    // Second, one extent differs: it is doubled or larger by 1, because a cache and its new part occur together; or it is 1.
     let second = USUAL.into_iter().flat_map({
         let (free, alike) = (free.clone(), alike.clone());
         move |extent| {
@@ -63,7 +61,7 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
             })
         }
     });
-    // Third, an extent that looks like a batch size is not treated as one.
+    // Third, one extent that looks like a batch size gets the value of the other extents.
     let third = USUAL.into_iter().chain(SMALL).flat_map({
         let alike = alike.clone();
         move |extent| {
@@ -77,7 +75,7 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         }
     });
     let small = SMALL.map(&alike).into_iter();
-    // Fourth, two extents differ from the others.
+    // Fourth, two extents differ from the rest.
     let fourth = USUAL.into_iter().flat_map(move |extent| {
         let (free, alike) = (free.clone(), alike.clone());
         let pairs: Vec<(usize, usize)> = free
@@ -102,20 +100,21 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         .filter(move |choice| seen.insert(choice.clone()))
 }
 
-/// An extent for each open one.
+/// A choice: a value for each open extent.
 pub(super) type Choice = Vec<(Open, usize)>;
 
-/// The failure of a search.
+/// The result of a failed search.
 pub(super) struct Failed<E> {
     /// The number of choices that were tried.
     pub(super) tried: usize,
-    /// Why the first choice does not work.
+    /// The error of the first choice.
     pub(super) first: Option<Box<E>>,
 }
 
-/// Searches a choice that lets `infers` and `works` succeed; returns it and the result of `works`. Extents that `solution` determines are
-/// not searched for, and choices that it excludes are not tried. An error that `is_final` accepts ends the search, because no
-/// other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, only a first choice is tried.
+/// Searches a choice that lets `infers` and `works` succeed. Returns the choice and the result of `works`. Extents that `solution`
+/// determines are not searched, and choices that it excludes are skipped. An error that `is_final` accepts ends the search, because no
+/// other choice can avoid it. `elements` returns the number of elements of all inputs for a choice. After `until`, only a first choice is
+/// tried.
 pub(super) fn search<T, E>(
     extents: &Extents,
     solution: &Solution,
@@ -137,7 +136,7 @@ pub(super) fn search<T, E>(
     let number = |choice: &[usize], wanted: &str| {
         choice.get(*names.get(wanted)?).and_then(|extent| i64::try_from(*extent).ok())
     };
-    // Each choice has an extent for each open one, and is compared with each demand.
+    // Limits the number of choices, because each stores a value per open extent and is checked against all demands.
     let listed = MOST_LISTED.min(MOST_COMPARED / (1 + all.len() + solution.size())).max(USUAL.len());
     let begun = Cell::new(false);
     let admitted = choices(&open, &batch)
@@ -156,7 +155,7 @@ pub(super) fn search<T, E>(
             continue;
         }
         failed.tried += 1;
-        // The first choice is usually right, so that it may take as long as the model does.
+        // The first choice is usually right, so its run has no time limit.
         let options = RunOptions::default();
         let options = if begun.replace(true) { options.with_deadline(until) } else { options };
         let result = options.within(|| {

@@ -1,4 +1,4 @@
-//! Extents that follow from the demands of operators: numbers, and extents that others determine.
+//! Solves the demands of operators for extents: determines some extents as numbers, or as expressions of other extents.
 
 use super::demands::{Demand, demands};
 use super::extents::{Extents, Open};
@@ -7,34 +7,34 @@ use bb::Module;
 use bb_ir::graph::{Dim, DimExpr, Postfix};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most times that a graph is inferred, each time with the extents known by then.
+/// The maximum number of inference rounds. Each round uses the extents that were determined before.
 const MOST_ROUNDS: usize = 12;
 
-/// The greatest extent that is tried where an equation is not linear.
+/// The maximum extent that is tried for a nonlinear equation.
 const MOST_SCANNED: i64 = 8192;
 
-/// The most extents that are solved for. Each determined one is substituted into all others.
+/// The maximum number of open extents. Each determined extent is substituted into all others, so the cost grows quickly.
 const MOST_OPEN: usize = 512;
 
-/// The most equations that are not linear and that are solved.
+/// The maximum number of nonlinear equations that are solved.
 const MOST_SCANS: usize = 64;
 
-/// An equation with more solutions determines nothing.
+/// The maximum number of solutions of a nonlinear equation. An equation with more solutions is not used.
 const MOST_SOLUTIONS: usize = 16;
 
-/// The consequences for extents that the model and the options leave open.
+/// The known facts about open extents.
 #[derive(Debug, Default)]
 pub(super) struct Solution {
-    /// Extents as expressions of extents that stay open.
+    /// The determined extents, as expressions of open extents.
     determined: BTreeMap<String, DimExpr>,
     /// The remaining demands on the extents.
     demands: Vec<Demand>,
-    /// How many equations that are not linear were solved.
+    /// The number of nonlinear equations that were solved.
     scans: usize,
 }
 
 impl Solution {
-    /// Solves the demands of a model's nodes for all extents with a unique solution.
+    /// Solves the demands of a model's nodes for all extents that they determine.
     pub(super) fn new(module: &Module, extents: &Extents) -> Solution {
         let mut solution = Solution::default();
         let open: BTreeSet<String> = extents.open().iter().map(Open::to_string).collect();
@@ -44,7 +44,7 @@ impl Solution {
         for _ in 0..MOST_ROUNDS {
             let Some(demands) = solution.infer(module, extents) else { break };
             solution.demands = demands;
-            // Broadcasts, which also allow 1, are used only after equalities.
+            // Broadcasts also allow 1, so they are used only if no equality determines an extent.
             if !solution.step(&open, false) && !solution.step(&open, true) {
                 break;
             }
@@ -52,7 +52,7 @@ impl Solution {
         solution
     }
 
-    /// Returns the demands of the nodes with the extents determined so far.
+    /// Returns the demands of the nodes, inferred with the extents determined so far.
     fn infer(&self, module: &Module, extents: &Extents) -> Option<Vec<Demand>> {
         let graph = module.graph();
         let dim = |open: &Open| {
@@ -69,19 +69,19 @@ impl Solution {
         Some(demands(&graph))
     }
 
-    /// Uses each demand that determines an extent; false if none does.
+    /// Uses each demand that determines an extent. Returns false if none does. `soft` selects broadcasts instead of equalities.
     fn step(&mut self, open: &BTreeSet<String>, soft: bool) -> bool {
         let mut found = false;
         for demand in self.demands.clone() {
             let (a, b) = match (&demand, soft) {
                 (Demand::Equal(a, b), false) => (a, b),
-                // A number of 1 broadcasts to everything.
+                // An extent of 1 broadcasts to every other, so it determines nothing.
                 (Demand::Broadcast(a, b), true) if a.constant() != Some(1) && b.constant() != Some(1) => {
                     (a, b)
                 }
                 _ => continue,
             };
-            // An earlier demand of this round may have determined a name.
+            // An earlier demand of this round may have determined a name in the expressions, so they are substituted.
             let (Some(a), Some(b)) = (self.substituted(a), self.substituted(b)) else { continue };
             let solved = determined(&a, &b, &mut self.scans);
             if let Some((name, value)) = solved.filter(|(name, _)| open.contains(name)) {
@@ -91,7 +91,7 @@ impl Solution {
         found
     }
 
-    /// Replaces a name by an expression, which contains no determined name.
+    /// Records an extent's expression, and substitutes it into the other expressions.
     fn determine(&mut self, name: String, value: DimExpr) -> bool {
         let one = BTreeMap::from([(name.clone(), value.clone())]);
         let replaced: Option<BTreeMap<String, DimExpr>> = self
@@ -109,7 +109,7 @@ impl Solution {
         substituted(expr, &self.determined)
     }
 
-    /// Returns how much each choice is compared with.
+    /// Returns the number of expressions and demands that each choice is checked against.
     pub(super) fn size(&self) -> usize {
         self.determined.len() + self.demands.len()
     }
@@ -119,13 +119,13 @@ impl Solution {
         self.determined.contains_key(&open.to_string())
     }
 
-    /// Returns an extent that is determined, where `chosen` gives those that are not.
+    /// Returns the value of a determined extent. `chosen` returns the values of the extents that are not determined.
     pub(super) fn value(&self, open: &Open, chosen: &dyn Fn(&str) -> Option<i64>) -> Option<usize> {
         let value = self.determined.get(&open.to_string())?.value(&|name: &str| chosen(name))?;
         usize::try_from(value).ok()
     }
 
-    /// Returns whether chosen extents fulfil the demands, as far as this is certain without inference.
+    /// Returns whether chosen extents satisfy the demands, as far as this can be checked without inference.
     pub(super) fn admits(&self, chosen: &dyn Fn(&str) -> Option<i64>) -> bool {
         let named = |name: &str| {
             chosen(name).or_else(|| self.determined.get(name)?.value(&|name: &str| chosen(name)))
@@ -145,7 +145,7 @@ impl Solution {
     }
 }
 
-/// Returns a name and the value that makes two expressions equal, if it is unique.
+/// Returns a name, and the unique value of it that makes two expressions equal.
 fn determined(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<(String, DimExpr)> {
     let names = |expr: &DimExpr| {
         let mut names = BTreeSet::new();
@@ -166,7 +166,8 @@ fn determined(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<(String, Di
     }
 }
 
-/// Returns the number for the only name of two expressions that makes them equal; of few, one that is usual.
+/// Returns the number that makes two expressions equal if it replaces their only name. If there are a few solutions, prefers a common
+/// extent.
 fn only(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<i64> {
     let difference = |n: i64| a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?);
     let (at_0, at_1, at_2) = (difference(0)?, difference(1)?, difference(2)?);
@@ -190,7 +191,7 @@ fn only(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<i64> {
     usual.or_else(|| all.first().copied())
 }
 
-/// Replaces names by expressions; `None` if that has too many parts.
+/// Replaces names by expressions. Returns `None` if the result has too many parts.
 fn substituted(expr: &DimExpr, by: &BTreeMap<String, DimExpr>) -> Option<DimExpr> {
     let mut stack: Vec<DimExpr> = Vec::new();
     let mut complete = true;
@@ -230,10 +231,10 @@ mod tests {
     #[test]
     fn an_equation_with_one_or_few_solutions_determines_a_number() {
         let half = n().plus(&DimExpr::from(-3)).unwrap().floor_div(2).unwrap();
-        // 2 n = 96000; (n - 3) / 2 = 31, which 65 and 66 fulfil.
+        // 2 n = 96000 has one solution. (n - 3) / 2 = 31 has the solutions 65 and 66.
         assert_eq!(lone(&n().scaled(2).unwrap(), &DimExpr::from(96_000)), Some(48_000));
         assert_eq!(lone(&half, &DimExpr::from(31)), Some(65));
-        // 224 is usual among 223 and 224.
+        // Of the solutions 223 and 224, 224 is a common extent.
         let half = n().plus(&DimExpr::from(1)).unwrap().floor_div(2).unwrap();
         assert_eq!(lone(&half, &DimExpr::from(112)), Some(224));
         assert_eq!(lone(&n().times(&n()).unwrap(), &DimExpr::from(49)), Some(7));

@@ -1,7 +1,7 @@
-//! Finds the possible elements of an input by following it to the nodes that read it.
+//! Determines the valid elements of an input by following the input to the nodes that read it.
 //!
-//! The search follows operators that pass elements on: reshaping, casting, slicing, joining, adding a
-//! constant. The result only helps to make inputs; an input that reaches no known operator has no rule.
+//! The search follows operators that pass elements on: reshaping, casting, slicing, concatenation, and addition of a constant. The result
+//! only helps to generate inputs. An input that reaches no known operator has no rule.
 
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
@@ -10,32 +10,32 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-/// The possible elements of an input.
+/// The valid elements of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ElementChoice {
-    /// Integers from the first up to but not including the second.
+    /// Integers in the half-open range between two bounds.
     Indices(i64, i64),
-    /// These numbers.
+    /// Any of these numbers.
     Numbers(Vec<i64>),
-    /// These texts.
+    /// Any of these strings.
     Texts(Vec<String>),
 }
 
-/// The greatest number of values that are followed for an input, and for all inputs.
+/// The maximum number of values that are followed for one input, and for all inputs.
 const MOST: usize = 4096;
 const MOST_IN_ALL: usize = 1 << 20;
 
-/// Where the values of a graph with inferred extents and of its subgraphs are read.
+/// The nodes that read each value of a graph with inferred extents, including subgraphs.
 pub(super) struct Uses<'g> {
     graph: &'g Graph,
     readers: HashMap<Key, Vec<(Reader<'g>, usize)>>,
     captures: HashMap<Key, Vec<(&'g Graph, ValueId)>>,
     constants: HashMap<Key, &'g TensorData>,
-    /// How many values may still be followed.
+    /// The number of values that may still be followed.
     left: Cell<usize>,
 }
 
-/// A value of a graph. A subgraph numbers its values independently, so the address of the graph is part of the key.
+/// The identity of a value. Each subgraph numbers its values independently, so the address of the graph is part of the identity.
 type Key = (*const Graph, ValueId);
 
 impl<'g> Uses<'g> {
@@ -70,7 +70,7 @@ impl<'g> Uses<'g> {
         uses
     }
 
-    /// Finds the possible elements of an input.
+    /// Determines the valid elements of an input.
     pub(super) fn elements(&self, input: ValueId) -> Option<ElementChoice> {
         let mut search = Search { uses: self, low: i64::MIN, high: i64::MAX, choice: None };
         let mut seen = HashSet::new();
@@ -99,7 +99,7 @@ impl<'g> Uses<'g> {
     }
 }
 
-/// A value that consists of the input's elements plus a number.
+/// A value whose elements are the input's elements plus a number.
 struct Followed<'g> {
     graph: &'g Graph,
     value: ValueId,
@@ -120,7 +120,7 @@ struct Search<'u, 'g> {
 }
 
 impl<'g> Search<'_, 'g> {
-    /// Handles a node that reads a followed value as one of its operands.
+    /// Handles a node that reads a followed value as the operand with this index.
     fn read(&mut self, reader: Reader<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
         let node = reader.node;
         let op = (node.domain.as_str(), node.op_type.as_str(), operand);
@@ -146,7 +146,7 @@ impl<'g> Search<'_, 'g> {
         self.bound(reader, operand, plus);
     }
 
-    /// Records the elements that a node accepts, if it does not pass them on.
+    /// Records the elements that a node accepts, for nodes that do not pass the elements on.
     fn bound(&mut self, reader: Reader<'_>, operand: usize, plus: i64) {
         let node = reader.node;
         let axis = |usual: i64| node.attributes.int("axis").ok().flatten().unwrap_or(usual);
@@ -198,17 +198,17 @@ impl<'g> Search<'_, 'g> {
         }
     }
 
-    /// Records that the elements plus `plus` are from 0 up to but not including `count`.
+    /// Records that the elements plus `plus` are in the range from 0 to `count` - 1.
     fn indices(&mut self, count: Option<i64>, plus: i64) {
         self.between(0, count, plus);
     }
 
-    /// Records that the elements plus `plus` are from 1 to `extent`.
+    /// Records that the elements plus `plus` are in the range from 1 to `extent`.
     fn lengths(&mut self, extent: Option<i64>, plus: i64) {
         self.between(1, extent.and_then(|n| n.checked_add(1)), plus);
     }
 
-    /// Returns the value of an operand that is a constant of one element.
+    /// Returns the value of an operand that is a constant with one element.
     fn constant(&self, reader: Reader<'_>, operand: usize) -> Option<i64> {
         let value = reader.node.inputs.get(operand).copied().flatten()?;
         let data = *self.uses.constants.get(&(std::ptr::from_ref(reader.graph), value))?;
@@ -245,7 +245,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns an extent of an operand, if it is known; a negative axis counts from the end.
+    /// Returns an extent of an operand, if it is known. A negative axis counts from the end.
     fn extent(&self, operand: usize, axis: i64) -> Option<i64> {
         let dims = self.dims(operand)?;
         let axis = if axis < 0 { axis.checked_add(i64::try_from(dims.len()).ok()?)? } else { axis };
@@ -260,7 +260,7 @@ impl Reader<'_> {
         bb_ir::element_count(&self.dims(operand)?.iter().map(known).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Returns the least extent that indices into several axes select from.
+    /// Returns the minimum extent among the axes that the indices select from.
     fn least_indexed(&self) -> Option<i64> {
         let batch = self.node.attributes.int("batch_dims").ok().flatten().unwrap_or(0);
         let axes = self.extent(1, -1)?;
@@ -273,7 +273,7 @@ fn texts(node: &Node, attribute: &str) -> Option<Vec<String>> {
     Some(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
 }
 
-/// Returns the keys of a `LabelEncoder` that stores them as a tensor.
+/// Returns the keys of a `LabelEncoder`, if they are stored as a tensor.
 fn keys(node: &Node) -> Option<Vec<String>> {
     let keys = node.attributes.tensor("keys_tensor").ok().flatten()?;
     (keys.dtype() == DataType::String && !keys.is_empty())

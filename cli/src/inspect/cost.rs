@@ -1,4 +1,4 @@
-//! The number of operations of a run, and the number of bytes that it moves.
+//! The number of operations of a run, and the number of bytes that it reads and writes.
 
 use super::model::grouped;
 use crate::error::Result;
@@ -9,11 +9,11 @@ use serde_json::json;
 
 /// The cost of a run, computed without running if possible.
 pub(super) enum RunCost {
-    /// It was computed, for extents that are given or fixed.
+    /// The cost was computed, because all extents are known.
     Counted(Box<Estimate>),
-    /// It depends on these extents, which are not given.
+    /// The cost depends on these open extents.
     Open(Vec<String>),
-    /// It cannot be computed.
+    /// The cost cannot be computed.
     Unknown(bb::Error),
 }
 
@@ -34,7 +34,7 @@ impl RunCost {
             .map_or_else(RunCost::Unknown, |e| RunCost::Counted(Box::new(e))))
     }
 
-    /// Writes the cost in one or two lines.
+    /// Formats the cost in one or two lines.
     pub(super) fn text(&self) -> String {
         let estimate = match self {
             RunCost::Counted(estimate) => estimate,
@@ -80,7 +80,7 @@ impl RunCost {
     }
 }
 
-/// Adds up the known costs, and lists the operators whose cost is unknown.
+/// Adds up the known costs. Also returns the operators whose cost is unknown.
 fn sum(nodes: &[NodeCost], of: impl Fn(&NodeCost) -> Option<u64>) -> (u64, Vec<String>) {
     let mut all = 0u64;
     let mut without: Vec<String> = Vec::new();

@@ -90,7 +90,7 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Counts the nodes of each operator by how they run; if the backend combines several, also by backend.
+/// Counts the nodes of each operator by the way they run. If the backend combines several backends, also counts by backend.
 fn operators(coverage: &Coverage, handle: &BackendHandle) -> render::Table {
     let mut operators: BTreeMap<(&str, &str, i64, &str, String), usize> = BTreeMap::new();
     for node in &coverage.nodes {
@@ -112,7 +112,7 @@ fn operators(coverage: &Coverage, handle: &BackendHandle) -> render::Table {
     table
 }
 
-/// Lists the parts of a model that several backends run, and the values that each reads from the others.
+/// Lists the parts of a model that run on different backends, and the values that each part reads from other parts.
 fn parts(placement: &Placement) -> render::Table {
     let mut table = render::table(["PART", "BACKEND", "NODES", "FROM", "TO", "READS FROM OTHERS"]);
     for (at, part) in placement.parts.iter().enumerate() {
@@ -136,10 +136,10 @@ fn parts(placement: &Placement) -> render::Table {
     table
 }
 
-/// The greatest number of rows that the proof of independence covers.
+/// The maximum number of rows in a run that the proof of independent rows covers.
 const ROWS: usize = 64;
 
-/// Returns whether rows are independent, if the inputs share an open first dimension.
+/// Describes whether rows are independent. Returns `None` if the inputs do not share an open first dimension.
 fn rows(module: &Module, shapes: &HashMap<String, Vec<usize>>) -> Option<String> {
     let inputs = module.row_inputs(shapes)?;
     let proof = module.prove_rows(&inputs, ROWS);
@@ -161,10 +161,10 @@ fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> R
     })
 }
 
-/// The extents of inputs by name, and the native operations of the backend.
+/// The shapes of the inputs by name, and the native operations of the backend.
 type Lowering = (HashMap<String, Vec<usize>>, Vec<(Family, OpSet)>);
 
-/// Finds what decides how the module is lowered.
+/// Returns the shapes and the native operations, which determine how the module is lowered.
 fn lowering(module: &Module, options: &args::Inspect) -> Result<Lowering> {
     let handle = session::backend(options.common.backend.as_deref())?;
     Ok((inputs::shapes(module, &options.extents)?, handle.runtime().capabilities().families.clone()))

@@ -1,4 +1,4 @@
-//! The facts that a model file states about itself, and its parameters.
+//! The metadata of a model file, and its parameters.
 
 use crate::error::Result;
 use crate::render;
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The facts of a model file, except its graph.
+/// The contents of a model file, except its graph.
 #[derive(Default)]
 pub(super) struct Facts {
     ir_version: i64,
@@ -17,21 +17,21 @@ pub(super) struct Facts {
     domain: String,
     version: i64,
     opsets: Vec<(String, i64)>,
-    /// The functions that the model defines, with their domains.
+    /// The names of the functions that the model defines, with their domains.
     functions: Vec<String>,
     metadata: Vec<(String, String)>,
     parameters: Parameters,
 }
 
-/// The elements of initializers and constants, including those in subgraphs and functions.
+/// The sizes of initializers and constants, including those in subgraphs and functions.
 #[derive(Default)]
 struct Parameters {
     by_type: BTreeMap<&'static str, Amount>,
-    /// The files with external data, by the names that the model uses.
+    /// The sizes of the files with external data, by the names that the model uses.
     external: BTreeMap<String, Amount>,
 }
 
-/// A number of elements and of bytes.
+/// The number of elements, and their size in bytes.
 #[derive(Default, Clone, Copy)]
 struct Amount {
     elements: u64,
@@ -50,7 +50,7 @@ impl Amount {
 }
 
 impl Facts {
-    /// Reads a model file without its external data. Of a compiled model, only the parameters are known.
+    /// Reads a model file without its external data. For a compiled model, only the parameters are known.
     pub(super) fn read(path: &Path, limits: &bb_ir::Limits, module: &Module) -> Result<Facts> {
         let bytes = bb_ir::file::load(path, limits)?;
         if bb_ir::compact::is_saved(&bytes) {
@@ -68,7 +68,7 @@ impl Facts {
         let mut parameters = Parameters::default();
         let mut nodes: Vec<&[NodeProto]> = model.functions.iter().map(|f| &*f.node).collect();
         let mut graphs: Vec<&GraphProto> = model.graph.iter().collect();
-        // A list instead of recursion, so that nesting does not use the stack.
+        // Uses a list of pending graphs instead of recursion, so that deep nesting does not overflow the stack.
         loop {
             if let Some(graph) = graphs.pop() {
                 graph.initializer.iter().for_each(|tensor| parameters.add(tensor));
@@ -103,7 +103,7 @@ impl Facts {
         }
     }
 
-    /// Writes rows of a name and a text; facts that the model does not state are omitted.
+    /// Returns rows with a name and a text. Metadata that the model does not have is omitted.
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
         let mut rows = Vec::new();
         let mut row = |name: &str, text: String| {
@@ -133,7 +133,7 @@ impl Facts {
         rows
     }
 
-    /// Writes everything as JSON, with units in the names.
+    /// Returns all contents as JSON. The names of the fields include the units.
     pub(super) fn json(&self) -> serde_json::Value {
         let object = |entries: &[(String, String)]| -> serde_json::Map<_, _> {
             entries.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()
@@ -191,7 +191,7 @@ impl Parameters {
     }
 }
 
-/// Writes a number in groups of three digits.
+/// Formats a number with its digits in groups of three.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

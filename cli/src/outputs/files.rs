@@ -1,4 +1,4 @@
-//! Writes values to files: `.npy` if NumPy has the type, else a message of ONNX in a `.pb` file.
+//! Writes values to files: to `.npy` if NumPy has the type, else as an ONNX message to a `.pb` file.
 
 use super::{Named, names};
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ fn encode(value: &Named) -> Result<(Vec<u8>, &'static str)> {
     }
     let name = &value.name;
     let bytes = match &value.item {
-        // A reader learns from the model that the message is an optional, so it must be written as one.
+        // An optional output is written as an optional message, because a reader expects the type that the model declares.
         item if value.optional => optional(name, item)?.encode_to_vec(),
         OnnxValue::Tensor(x) => x.to_proto(name).encode_to_vec(),
         OnnxValue::Sequence(items) => sequence(name, items)?.encode_to_vec(),
@@ -97,7 +97,7 @@ fn map(name: &str, keys: &TensorData, values: &TensorData) -> Result<MapProto> {
     })
 }
 
-/// Splits a list into tensors of one element each.
+/// Splits a list into tensors with one element each.
 fn elements(values: &TensorData) -> Result<Vec<TensorData>> {
     if values.dtype() == DataType::String {
         let one = |text| Ok(TensorData::strings(&[1], &[text])?);

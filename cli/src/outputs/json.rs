@@ -1,4 +1,4 @@
-//! Writes values as JSON without loss.
+//! Converts values to JSON without loss.
 //!
 //! Values that JSON numbers cannot represent are strings: `"NaN"`, `"Infinity"`, `"-Infinity"`, and integers
 //! beyond 2^53, which many JSON readers round. A float is written with the fewest digits that identify it. A
@@ -11,10 +11,10 @@ use bb::{DataType, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use serde_json::{Value, json};
 
-/// Every integer up to this one is exact as a double.
+/// The maximum integer whose smaller integers are all exact as `f64`, too.
 const EXACT: u64 = 1 << 53;
 
-/// Writes a value; of each tensor at most the first `most` elements.
+/// Converts a value. Includes at most the first `most` elements of each tensor.
 pub(crate) fn item(item: &OnnxValue<TensorData>, most: usize) -> Result<Value> {
     Ok(match item {
         OnnxValue::Tensor(x) => {
@@ -33,7 +33,7 @@ pub(crate) fn item(item: &OnnxValue<TensorData>, most: usize) -> Result<Value> {
     })
 }
 
-/// Writes the first `most` elements on one line.
+/// Formats the first `most` elements on one line.
 pub(super) fn list(x: &TensorData, most: usize) -> Result<String> {
     let mut text = elements(x, most)?.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
     if most > 0 && most < x.len() {
@@ -74,7 +74,7 @@ fn elements(x: &TensorData, most: usize) -> Result<Vec<Value>> {
     })
 }
 
-/// Returns the real and imaginary parts of complex numbers, alternating.
+/// Returns the real and imaginary parts of complex numbers, alternately.
 fn parts(x: &TensorData, dtype: DataType) -> Result<TensorData> {
     let shape = [x.len().saturating_mul(2)];
     Ok(TensorData::adopt(dtype, &shape, x.bytes()?.clone())?)
@@ -101,7 +101,7 @@ fn double(v: f64) -> Value {
     }
 }
 
-/// Returns the double whose shortest form has the digits of the float.
+/// Returns the `f64` with the same shortest decimal representation as the `f32`.
 fn single(v: f32) -> Value {
     double(v.to_string().parse().unwrap_or(f64::from(v)))
 }

@@ -15,13 +15,13 @@ use bb::onnx::OnnxValue;
 /// A value with its name in the model.
 pub(crate) struct Named {
     pub(crate) name: String,
-    /// Whether the model declares that the value may be absent, because files then store an optional.
+    /// Whether the model declares the value as optional. Files then contain an optional message.
     pub(crate) optional: bool,
     pub(crate) item: OnnxValue<TensorData>,
 }
 
-/// Lists the parts of a value, each with a name, a summary and the first `most` elements: `y` itself, `y[0]` of a sequence,
-/// `y.keys` of a map.
+/// Lists the tensors of a value, each with a name, a summary and the first `most` elements. The names are `y` itself, `y[0]` for a
+/// sequence, and `y.keys` for a map.
 pub(crate) fn rows(
     name: &str,
     item: &OnnxValue<TensorData>,

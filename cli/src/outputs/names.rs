@@ -1,19 +1,18 @@
 //! Chooses file names for values with arbitrary names.
 //!
-//! The file name depends only on the name of the value, and different values have different files. Letters,
-//! digits, `-`, `_` and `.` stay; every other byte becomes `%` and two hexadecimal digits. If two values of a
-//! run only differ in upper and lower case, capital letters are encoded too, because some file systems do not
-//! distinguish them.
+//! A file name depends only on the name of the value, and different values have different file names. Letters, digits, `-`, `_` and `.` are
+//! kept; every other byte becomes `%` and two hexadecimal digits. If the names of two values in a run differ only in case, capital letters
+//! are encoded, too, because some file systems ignore case.
 
 use std::collections::HashMap;
 
-/// The longest name that is used unchanged, in bytes; it leaves room for an extension.
+/// The maximum length of a name that is used unchanged, in bytes. It leaves room for an extension.
 const LONGEST: usize = 200;
 
 /// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Returns the name of a file, without extension, for each value.
+/// Returns the file name of each value, without extension.
 pub(crate) fn stems(names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| stem(name, false)).collect();
     let mut alike: HashMap<String, Vec<&str>> = HashMap::new();
@@ -47,7 +46,7 @@ fn stem(name: &str, capitals: bool) -> String {
     if stem.len() <= LONGEST {
         return stem;
     }
-    // The name is ASCII here, so it can be cut anywhere. No other name contains `%-`.
+    // The name is ASCII here, so it can be truncated at any byte. Only truncated names contain `%-`.
     let kept = stem.get(..LONGEST - 20).unwrap_or_default();
     format!("{kept}%-{:016x}", bb_ir::op::fingerprint([name], []))
 }

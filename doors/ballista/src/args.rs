@@ -40,7 +40,7 @@ impl Args {
     pub(crate) async fn run(self) -> Result<(), CommandError> {
         if self.until_input_ends {
             std::thread::spawn(|| {
-                // Whatever ends the input ends the process.
+                // Blocks until the input ends or fails, then ends the process.
                 let _ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                 std::process::exit(0);
             });

@@ -1,17 +1,17 @@
-//! A cache of values that are created once per process, even if several queries request one at the same time.
+//! A cache of values that are created once per process, even if several queries request a value at the same time.
 
 use crate::error::Error;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 type Made<V> = Arc<OnceLock<Result<Arc<V>, Arc<Error>>>>;
 
-/// Values by key. Those that were not used for the longest time are dropped first.
+/// Values by key. The least recently used values are dropped first.
 pub(crate) struct Cache<K, V> {
-    /// How many values are kept.
+    /// The maximum number of values.
     most: usize,
-    /// How many bytes the kept values may have. The newest value always stays.
+    /// The maximum total size of the values in bytes. The newest value always stays.
     most_bytes: usize,
-    /// Last used last.
+    /// The entries, with the most recently used last.
     entries: Mutex<Vec<(K, Made<V>)>>,
 }
 
@@ -20,8 +20,8 @@ impl<K: PartialEq, V: Weigh> Cache<K, V> {
         Cache { most, most_bytes, entries: Mutex::new(Vec::new()) }
     }
 
-    /// Returns the value of a key, and makes it if it is not there. Threads that ask for the same key wait for one of them.
-    /// An error is passed to those who waited, and not kept.
+    /// Returns the value of a key. Creates it if it is missing. Threads that request the same key wait until one of them has created the
+    /// value. An error is returned to all of them, and not cached.
     pub(crate) fn get(&self, key: K, make: impl FnOnce() -> Result<V, Error>) -> Result<Arc<V>, Error>
     where
         K: Clone,
@@ -41,7 +41,7 @@ impl<K: PartialEq, V: Weigh> Cache<K, V> {
         made.map_err(Error::Shared)
     }
 
-    /// Returns the place of a key, which is the last used now.
+    /// Returns the slot of a key, and marks it as the most recently used.
     fn slot(&self, key: K) -> Made<V> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.iter().position(|(known, _)| *known == key);
@@ -52,7 +52,7 @@ impl<K: PartialEq, V: Weigh> Cache<K, V> {
     }
 }
 
-/// Has a size in bytes, roughly.
+/// Types with an approximate size in bytes.
 pub(crate) trait Weigh {
     fn weight(&self) -> usize;
 }
@@ -99,7 +99,7 @@ mod tests {
         cache.get(c, || Ok(30)).unwrap();
         cache.get(a, || Err(nothing())).unwrap();
         assert!(cache.get(b, || Err(nothing())).is_err());
-        // By bytes: 95 and 10 are too many, and the newest stays.
+        // The values of 95 and 10 bytes exceed the limit together, and the newer one stays.
         cache.get(b, || Ok(95)).unwrap();
         assert!(cache.get(a, || Err(nothing())).is_err());
         cache.get(b, || Err(nothing())).unwrap();

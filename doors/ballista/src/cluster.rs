@@ -1,4 +1,4 @@
-//! A cluster: a scheduler, executors, and the contexts of clients.
+//! Schedulers, executors, and clients of a cluster.
 
 use crate::function::RunSettings;
 use crate::session;
@@ -16,17 +16,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// How a scheduler runs.
+/// The settings of a scheduler.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchedulerSettings {
-    /// The host under which executors and clients reach it.
+    /// The host name that executors and clients use to reach the scheduler.
     pub host: String,
-    /// After how many seconds without a sign of life an executor is given up and its tasks run elsewhere.
+    /// The number of seconds without a heartbeat after which an executor counts as lost, and its tasks run elsewhere.
     pub executor_timeout: u64,
-    /// How often a task may fail before its query fails.
+    /// The number of times that a task may fail before its query fails.
     pub task_failures: usize,
-    /// How often a stage may fail, for example because an executor and its results are lost, before its query fails.
+    /// The number of times that a stage may fail before its query fails. A stage fails, for example, if an executor and its results are
+    /// lost.
     pub stage_failures: usize,
 }
 
@@ -41,11 +42,11 @@ impl Default for SchedulerSettings {
     }
 }
 
-/// Runs a scheduler on a listener, until the process ends or the listener fails.
+/// Runs a scheduler on a listener until the process ends or the listener fails.
 ///
 /// # Errors
 ///
-/// Those of Ballista.
+/// The errors of Ballista.
 pub async fn schedule(
     listener: TcpListener,
     settings: &SchedulerSettings,
@@ -70,28 +71,29 @@ pub async fn schedule(
     start_grpc_service_with_listener(listener, scheduler).await
 }
 
-/// How an executor runs.
+/// The settings of an executor.
 #[derive(Debug, Clone)]
 pub struct ExecutorSettings {
     /// The host of the scheduler.
     pub scheduler_host: String,
     /// The port of the scheduler.
     pub scheduler_port: u16,
-    /// The address that the executor listens on.
+    /// The address where the executor listens.
     pub bind: String,
-    /// The host name that other processes use to reach it, if it differs from the source address of its connection to the scheduler.
+    /// The host name that other processes use to reach the executor, if it differs from the source address of its connection to the
+    /// scheduler.
     pub host: Option<String>,
     /// The port that serves results.
     pub port: u16,
     /// The port that receives tasks.
     pub grpc_port: u16,
-    /// How many partitions it works on at the same time.
+    /// The number of partitions that the executor processes concurrently.
     pub slots: usize,
-    /// The bytes that sorts, joins and groups may take together, before they use files or fail.
+    /// The number of bytes that sorts, joins and aggregations may use together, before they write to files or fail.
     pub memory: Option<u64>,
-    /// The folder of results that others fetch, and of temporary files.
+    /// The folder for results that other processes fetch, and for temporary files.
     pub folder: PathBuf,
-    /// The seconds between signs of life.
+    /// The number of seconds between heartbeats.
     pub heartbeat: u64,
 }
 
@@ -99,7 +101,7 @@ pub struct ExecutorSettings {
 ///
 /// # Errors
 ///
-/// Those of Ballista.
+/// The errors of Ballista.
 pub async fn execute(settings: ExecutorSettings, run: RunSettings) -> std::result::Result<(), BallistaError> {
     let folder = settings.folder.clone();
     let registry = session::registry(&run);
@@ -124,15 +126,15 @@ pub async fn execute(settings: ExecutorSettings, run: RunSettings) -> std::resul
     .await
 }
 
-/// Returns a context whose queries run on a cluster. The URL of its scheduler is `df://HOST:PORT`.
+/// Returns a context whose queries run on a cluster. The URL of the scheduler is `df://HOST:PORT`.
 ///
 /// # Errors
 ///
-/// Those of Ballista.
+/// The errors of Ballista.
 pub async fn client(scheduler: &str, config: SessionConfig, run: &RunSettings) -> Result<SessionContext> {
     let state = session::state(config, session::environment(run, None, None)?, run);
     let context = SessionContext::remote_with_state(scheduler, state).await?;
-    // Ballista gives the session functions of its own, without those that it had.
+    // Registers the functions again, because Ballista replaces the session's functions by its own.
     let mut state = context.state();
     for function in session::functions(run) {
         state.register_udf(function)?;

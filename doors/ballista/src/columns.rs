@@ -1,4 +1,4 @@
-//! Columns of a batch as tensors. Numbers are not copied.
+//! Converts the columns of a batch to tensors. Numbers are not copied.
 
 use crate::element_types;
 use crate::error::Error;
@@ -22,15 +22,15 @@ pub(crate) struct Column<'a> {
 }
 
 enum ColumnData {
-    /// Numbers and truth values, in the form of a tensor.
+    /// Numbers and booleans, in the memory layout of a tensor.
     Bytes(Bytes),
-    /// Texts.
+    /// Strings.
     Texts(ArrayRef),
-    /// The same for all rows.
+    /// One value for all rows.
     Once(TensorData),
 }
 
-/// Memory of Arrow, lent to tensors.
+/// Memory of an Arrow buffer, which tensors borrow.
 struct ArrowBytes(Buffer);
 
 impl AsRef<[u8]> for ArrowBytes {
@@ -48,17 +48,17 @@ impl<'a> Column<'a> {
         Ok(Column { input, row: Vec::new(), elements: ColumnData::Once(value) })
     }
 
-    /// Reads a column with a row for each row of the input.
+    /// Reads a column, whose rows become the rows of the input.
     pub(crate) fn of(input: &'a Input, array: &ArrayRef, field: &Field) -> Result<Column<'a>, Error> {
         let (mut array, mut row) = (array.clone(), Vec::new());
-        // How many elements of `array` one row has.
+        // The number of elements of `array` in one row.
         let mut inside = 1usize;
         loop {
             no_nulls(input, &array, inside)?;
             let (values, size) = match array.data_type() {
                 ArrowType::FixedSizeList(_, size) => {
                     let list = array.as_fixed_size_list();
-                    // The size is not negative, as Arrow checked.
+                    // Arrow has checked that the size is not negative.
                     let size = usize::try_from(*size).unwrap_or_default();
                     (list.values().clone(), size)
                 }
@@ -92,12 +92,12 @@ impl<'a> Column<'a> {
         Ok(Column { input, row, elements })
     }
 
-    /// Returns the number of bytes of one row, roughly.
+    /// Returns the approximate size of one row in bytes.
     pub(crate) fn row_bytes(&self) -> usize {
         element_bytes(self.input.dtype).saturating_mul(self.inside())
     }
 
-    /// Returns how the rows form the input.
+    /// Returns the structure of the input for the proof that rows are independent.
     pub(crate) fn row_input(&self) -> RowInput {
         match &self.elements {
             ColumnData::Once(value) => RowInput::Shared(value.shape().to_vec()),
@@ -110,7 +110,7 @@ impl<'a> Column<'a> {
         self.row.iter().fold(1usize, |n, extent| n.saturating_mul(*extent))
     }
 
-    /// Returns some rows as a tensor.
+    /// Returns a range of rows as a tensor.
     pub(crate) fn tensor(&self, start: usize, rows: usize) -> Result<TensorData, Error> {
         let inside = self.inside();
         let shape: Vec<usize> = std::iter::once(rows).chain(self.row.iter().copied()).collect();
@@ -126,7 +126,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Returns the size of an element in bytes; for text, an estimate.
+/// Returns the size of an element in bytes. For strings, this is an estimate.
 pub(crate) fn element_bytes(dtype: DataType) -> usize {
     if dtype == DataType::String { 32 } else { dtype.bits().div_ceil(8) }
 }
@@ -135,14 +135,14 @@ fn tensor(input: &Input) -> impl Fn(bb::ir::Error) -> Error {
     move |source| Error::Tensor { input: input.name.clone(), source }
 }
 
-/// Refuses nulls. `inside` is the number of elements that one row has.
+/// Returns an error if a column contains nulls. `inside` is the number of elements of one row.
 fn no_nulls(input: &Input, array: &ArrayRef, inside: usize) -> Result<(), Error> {
     let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(()) };
     let first = (0..nulls.len()).find(|index| nulls.is_null(*index)).unwrap_or_default();
     Err(Error::Null { input: input.name.clone(), row: first / inside.max(1) })
 }
 
-/// Returns the elements of lists of equal length, and the length.
+/// Returns the elements of lists, and their common length.
 fn equal_lists<O: OffsetSizeTrait>(
     input: &Input,
     offsets: &OffsetBuffer<O>,
@@ -158,7 +158,7 @@ fn equal_lists<O: OffsetSizeTrait>(
     Ok((values.slice(start, expected * (offsets.len() - 1)), expected))
 }
 
-/// Returns the shape that the metadata of a column say of its lists.
+/// Returns the shape of the lists that the metadata of a column declares.
 fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<usize>>, Error> {
     let metadata = field.metadata();
     if metadata.get(EXTENSION).is_none_or(|name| name != FIXED_SHAPE_TENSOR) {
@@ -173,7 +173,7 @@ fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<
     };
     let shape = list("shape").ok_or_else(refuse)?;
     let elements = shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
-    // The elements of a permuted tensor are stored in another order than `bb` stores them.
+    // A permuted tensor stores its elements in an order that `bb` does not support.
     let permuted = json.get("permutation").is_some_and(|permutation| {
         !permutation.is_null() && list("permutation") != Some((0..shape.len()).collect())
     });
@@ -183,11 +183,11 @@ fn tensor_shape(input: &Input, field: &Field, size: usize) -> Result<Option<Vec<
     Ok(Some(shape))
 }
 
-/// Reads the elements of a column without lists.
+/// Reads the elements of a column that has no lists.
 fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<ColumnData, Error> {
     no_nulls(input, array, inside)?;
     if !element_types::same_elements(input.dtype, array.data_type()) {
-        // The types were compared when the query was planned; a cluster may bring another batch than it planned.
+        // The types were checked when the query was planned. In a cluster, a batch may differ from the plan, so they are checked again.
         types::check_column(input, &Field::new("", array.data_type().clone(), true))?;
     }
     if let Some(truths) = array.as_any().downcast_ref::<BooleanArray>() {
@@ -206,7 +206,7 @@ fn elements(input: &Input, array: &ArrayRef, inside: usize) -> Result<ColumnData
 fn texts(array: &ArrayRef, shape: &[usize]) -> Result<TensorData, bb::ir::Error> {
     let mut texts = StringsBuilder::with_room("reading texts", array.len())?;
     let any = array.as_any();
-    // Nulls were refused before.
+    // There are no nulls here, so `flatten` skips nothing.
     if let Some(array) = any.downcast_ref::<StringArray>() {
         array.iter().flatten().try_for_each(|text| texts.push(text))?;
     } else if let Some(array) = any.downcast_ref::<LargeStringArray>() {

@@ -1,4 +1,4 @@
-//! The command `demo`: a cluster of processes on this machine, whose results are compared with the backend's.
+//! The command `demo`: runs a query on clusters of local processes, and compares the results with the backend's.
 
 use crate::command_error::CommandError;
 use crate::points::{self, Comparison, Expected, PointModel};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to start, and a query to end.
+/// The maximum time for a process to start, and for a query to end.
 const START: Duration = Duration::from_secs(60);
 const QUERY: Duration = Duration::from_secs(600);
 
@@ -103,7 +103,7 @@ impl Demo {
             let id = victim.0.id();
             let killer = tokio::spawn(async move {
                 tokio::time::sleep(whole / 2).await;
-                // On Unix this is SIGKILL, and the process cannot say good-bye.
+                // On Unix, this sends SIGKILL, so the process cannot shut down properly.
                 drop(victim);
                 Instant::now()
             });
@@ -137,7 +137,7 @@ fn shares(by_process: &BTreeMap<i64, usize>) -> String {
     shares.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the greatest size that a process had in memory.
+/// Returns the peak resident memory of a process, in bytes.
 fn peak(process: u32) -> Result<usize, CommandError> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -155,7 +155,7 @@ struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// Asks a cluster, and compares all rows. The time is that until the client has them all.
+    /// Runs the query on a cluster, and compares all rows with the expected ones. Returns the time until the client has all rows.
     async fn ask(&self, context: &SessionContext) -> Result<(Duration, BTreeMap<i64, usize>), CommandError> {
         let start = Instant::now();
         let collect = async { context.sql(self.sql).await?.collect().await };
@@ -169,18 +169,18 @@ impl Query<'_> {
     }
 }
 
-/// A process that ends with its owner.
+/// A child process that is killed when this is dropped.
 struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // A process that ended already cannot be killed.
+        // Killing fails if the process has already ended, which is not an error.
         let _ended = self.0.kill();
         let _status = self.0.wait();
     }
 }
 
-/// A scheduler and executors.
+/// A scheduler and executors on this machine.
 struct LocalCluster {
     scheduler: String,
     executors: Vec<Owned>,
@@ -188,13 +188,13 @@ struct LocalCluster {
 }
 
 impl LocalCluster {
-    /// Starts the processes. Each executor has one thread, so that what several of them gain is seen.
+    /// Starts the processes. Each executor has one thread, so that the speed-up of several executors is visible.
     fn start(executors: u16, folder: &Path) -> Result<LocalCluster, CommandError> {
         let (process, said) = spawn(["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "5"])?;
         let scheduler =
             said.strip_prefix("scheduler ").ok_or("the scheduler does not say where it listens")?;
         let start = |_| {
-            // A killed executor leaves its folder behind, so the folder must be inside one that is removed.
+            // The folder is created inside one that is removed, because a killed executor leaves its folder behind.
             let own = tempfile::Builder::new().prefix("executor-").tempdir_in(folder)?.keep();
             let own = own.to_str().ok_or("the folder for temporary files is not Unicode")?;
             let one_thread = ["--slots", "1", "--threads", "1", "--heartbeat", "1"];
@@ -205,7 +205,7 @@ impl LocalCluster {
         Ok(LocalCluster { scheduler: scheduler.to_owned(), executors, _scheduler: process })
     }
 
-    /// Waits until all executors work, which loads the model in each of them, and returns a client.
+    /// Waits until all executors have run a part of the query, which loads the model in each of them. Returns a client.
     async fn ready(&self, query: &Query<'_>, run: &RunSettings) -> Result<SessionContext, CommandError> {
         let config = session::cluster_config().with_target_partitions(query.partitions);
         let context = cluster::client(&format!("df://{}", self.scheduler), config, run).await?;
@@ -222,7 +222,7 @@ impl LocalCluster {
     }
 }
 
-/// Starts this program again, and returns its first line of output.
+/// Starts this program as a child process, and returns its first line of output.
 fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), CommandError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);

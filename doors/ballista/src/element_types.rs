@@ -1,9 +1,9 @@
-//! Element types as types of Arrow.
+//! Maps element types to Arrow types.
 
 use bb::DataType;
 use datafusion::arrow::datatypes::DataType as ArrowType;
 
-/// Every element type that Arrow has, with its type there.
+/// All element types that Arrow has, with their Arrow types.
 const TYPES: &[(DataType, ArrowType)] = &[
     (DataType::Bool, ArrowType::Boolean),
     (DataType::U8, ArrowType::UInt8),
@@ -20,12 +20,12 @@ const TYPES: &[(DataType, ArrowType)] = &[
     (DataType::String, ArrowType::Utf8),
 ];
 
-/// Returns the type in Arrow, which has none for some.
+/// Returns the Arrow type of an element type, or `None` if Arrow does not have it.
 pub(crate) fn arrow(dtype: DataType) -> Option<&'static ArrowType> {
     TYPES.iter().find(|(known, _)| *known == dtype).map(|(_, arrow)| arrow)
 }
 
-/// Returns whether a column has the elements of a tensor of this type.
+/// Returns whether a column has the same element type as a tensor of `dtype`.
 pub(crate) fn same_elements(dtype: DataType, arrow_type: &ArrowType) -> bool {
     match arrow_type {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => dtype == DataType::String,

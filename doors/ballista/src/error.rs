@@ -1,4 +1,4 @@
-//! Errors between a table and a model.
+//! The errors of running models in queries.
 
 use bb::DataType;
 use bb::ir::graph::ValueType;
@@ -6,16 +6,16 @@ use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::error::DataFusionError;
 use std::sync::Arc;
 
-/// Error of running a model in a query.
+/// An error of running a model in a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The first argument of the function is not a text that is known when the query is planned.
+    /// The first argument of the function is not a string literal that is known when the query is planned.
     #[error(
         "the first argument of `{function}` must be a text literal with the path or URL of a model; got {got}"
     )]
     ModelArgument {
-        /// The function.
+        /// The name of the function.
         function: &'static str,
         /// The actual value.
         got: String,
@@ -25,7 +25,7 @@ pub enum Error {
     Option {
         /// The location of the model.
         location: String,
-        /// The option, as written.
+        /// The option as it was written.
         option: String,
         /// The accepted options or values.
         expected: &'static str,
@@ -48,14 +48,14 @@ pub enum Error {
         #[source]
         source: DataFusionError,
     },
-    /// A model is larger than it may be.
+    /// A model exceeds the maximum size.
     #[error("the model `{location}` has {bytes} bytes; at most {most} are read")]
     ModelSize {
         /// The location of the model.
         location: String,
-        /// Its size.
+        /// The size of the model in bytes.
         bytes: u64,
-        /// The greatest size.
+        /// The maximum size in bytes.
         most: u64,
     },
     /// The model is not the one that the query was planned with.
@@ -79,7 +79,7 @@ pub enum Error {
         #[source]
         source: Box<bb::Error>,
     },
-    /// No backend has the name, or it cannot be opened.
+    /// No backend has this name, or the backend cannot be opened.
     #[error("cannot open the backend `{backend}` for the model `{location}`")]
     Backend {
         /// The location of the model.
@@ -90,12 +90,12 @@ pub enum Error {
         #[source]
         source: Box<bb::Error>,
     },
-    /// No backend has the name.
+    /// No backend has this name.
     #[error("no backend is named `{backend}`; expected one of {known}")]
     UnknownBackend {
         /// The name.
         backend: String,
-        /// The names of those that there are.
+        /// The names of the known backends.
         known: String,
     },
     /// The backend cannot compile the model.
@@ -109,7 +109,7 @@ pub enum Error {
         #[source]
         source: Box<bb::Error>,
     },
-    /// A model draws random numbers, but the function gives equal rows equal results.
+    /// A model draws random numbers, but the function must return equal results for equal rows.
     #[error(
         "the model `{location}` draws random numbers in `{op}`; call `bb_run_volatile` in place of `bb_run`"
     )]
@@ -119,7 +119,7 @@ pub enum Error {
         /// The operator.
         op: String,
     },
-    /// A model mixes rows, or may mix them, so that its results would depend on how a query divides rows into batches.
+    /// A model mixes rows, or may mix them. Its results would depend on how a query divides rows into batches.
     #[error(
         "the rows of the model `{location}` are {proof}; its results would depend on which rows share a run: add `batch=1` to \
          its options to run each row alone"
@@ -127,29 +127,29 @@ pub enum Error {
     Mixes {
         /// The location of the model.
         location: String,
-        /// The node, and how it treats rows.
+        /// The node, and how it handles rows.
         proof: bb::RowProof,
     },
-    /// An input or output of a model has no form in Arrow.
+    /// An input or output of a model has no equivalent in Arrow.
     #[error("the {side} `{port}` of the model `{location}` is {ty:?}, which has no form in a column")]
     Port {
         /// The location of the model.
         location: String,
-        /// Whether it is an input or an output.
+        /// Whether the port is an input or an output.
         side: &'static str,
         /// Its name.
         port: String,
         /// Its type.
         ty: Box<ValueType>,
     },
-    /// An input or output of a model does not begin with the dimension of rows.
+    /// An input or output of a model has no first dimension for the rows.
     #[error(
         "the {side} `{port}` of the model `{location}` must begin with an open dimension for the rows, or all inputs and outputs with 1; got {got}"
     )]
     RowAxis {
         /// The location of the model.
         location: String,
-        /// Whether it is an input or an output.
+        /// Whether the port is an input or an output.
         side: &'static str,
         /// Its name.
         port: String,
@@ -161,12 +161,12 @@ pub enum Error {
     ColumnCount {
         /// The location of the model.
         location: String,
-        /// The inputs.
+        /// The inputs of the model.
         expected: String,
         /// The number of columns.
         got: usize,
     },
-    /// A column has another type than the input.
+    /// The type of a column differs from the type of the input.
     #[error("the input `{input}` takes {dtype} elements; got a column of {got}; convert it: {cure}")]
     Column {
         /// The input.
@@ -178,17 +178,17 @@ pub enum Error {
         /// The expression to write instead.
         cure: String,
     },
-    /// The lists of a column do not have the extents of the input.
+    /// The shape of a column's lists differs from the shape of the input.
     #[error("the input `{input}` takes rows of shape {expected}; got {got:?}")]
     Shape {
         /// The input.
         input: String,
         /// The shape of one row of the input.
         expected: String,
-        /// The shape of one row of the column; an open extent is `None`.
+        /// The shape of one row of the column. Open extents are `None`.
         got: Vec<Option<usize>>,
     },
-    /// The metadata of a column does not describe its lists.
+    /// The metadata of a column does not match its lists.
     #[error(
         "the column for the input `{input}` has the metadata {metadata} of a tensor, which does not fit lists of {size} elements"
     )]
@@ -200,14 +200,14 @@ pub enum Error {
         /// The number of elements of one row.
         size: usize,
     },
-    /// A column has a null, which a tensor cannot represent.
+    /// A column contains a null, which a tensor cannot represent.
     #[error(
         "the column for the input `{input}` is null in row {row} of a batch; filter nulls or write coalesce(…)"
     )]
     Null {
         /// The input.
         input: String,
-        /// The row in its batch.
+        /// The index of the row in its batch.
         row: usize,
     },
     /// The lists of a column differ in length.
@@ -217,20 +217,20 @@ pub enum Error {
     Ragged {
         /// The input.
         input: String,
-        /// The row in its batch.
+        /// The index of the row in its batch.
         row: usize,
         /// The length in the first row.
         expected: usize,
         /// The length in this row.
         got: usize,
     },
-    /// An input without a dimension of rows was given a column.
+    /// A column was passed for an input without a dimension for rows.
     #[error("the input `{input}` has no dimension for rows, so that it takes a literal; got a column")]
     NotLiteral {
         /// The input.
         input: String,
     },
-    /// The elements of a batch cannot become a tensor.
+    /// The elements of a batch cannot be converted to a tensor.
     #[error("cannot make a tensor for the input `{input}`")]
     Tensor {
         /// The input.
@@ -244,13 +244,13 @@ pub enum Error {
     Run {
         /// The location of the model.
         location: String,
-        /// The rows of the run.
+        /// The number of rows in the run.
         rows: usize,
         /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
-    /// A model gives more or fewer results than it has outputs.
+    /// The number of a model's results differs from the number of its outputs.
     #[error("the model `{location}` gave {got} results; expected {expected}")]
     Results {
         /// The location of the model.
@@ -267,24 +267,24 @@ pub enum Error {
         output: String,
         /// The type and shape that the model declares.
         expected: String,
-        /// The rows of the run.
+        /// The number of rows in the run.
         rows: usize,
         /// The actual value.
         got: String,
     },
-    /// The results of one batch are larger than they may be.
+    /// The results of one batch exceed the maximum size.
     #[error(
         "the output `{output}` needs more than {most} bytes for a batch of {rows} rows; set `datafusion.execution.batch_size` to fewer rows"
     )]
     ResultSize {
         /// The output.
         output: String,
-        /// The rows of the batch.
+        /// The number of rows in the batch.
         rows: usize,
-        /// The greatest size.
+        /// The maximum size in bytes.
         most: usize,
     },
-    /// Another thread or query met an error in loading the same model.
+    /// Another thread or query failed to load the same model.
     #[error(transparent)]
     Shared(#[from] Arc<Error>),
     /// Arrow refused a column built from results.
@@ -304,10 +304,10 @@ impl From<Error> for DataFusionError {
     }
 }
 
-/// An error whose text has its causes, because a cluster passes nothing but the text of an error on.
+/// An error whose message includes its causes, because a cluster passes on only the message of an error.
 pub struct Chain(pub Error);
 
-// A cluster passes the text for developers on, so that it says the same. Quotes tell where it ends; see `reason`.
+// A cluster passes on the `Debug` output, so this writes the message, too. The quotes mark its end; see `reason`.
 impl std::fmt::Debug for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Model").field(&self.to_string()).finish()

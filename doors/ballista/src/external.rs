@@ -1,4 +1,4 @@
-//! External weight files of a model. The hash of the model must cover them.
+//! The external data files of a model, which the hash of the model must cover.
 
 use crate::error::Error;
 use crate::location::ModelHash;
@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-/// Returns the hash of a model. Without external data, this is the hash of its bytes. With external data, it is a hash over the hash of
-/// its bytes and the names and hashes of the files.
+/// Returns the hash of a model. Without external data, this is the hash of its bytes. With external data, it is a hash of the hash of its
+/// bytes and of the names and hashes of the files.
 pub(crate) fn hash(
     bytes: &[u8],
     folder: &Path,
@@ -46,7 +46,7 @@ pub(crate) fn hash(
 
 /// Returns the sorted names of the external data files of a model.
 pub(crate) fn files(bytes: &[u8]) -> Vec<String> {
-    // Loading refuses invalid models, and files outside of the folder.
+    // Invalid models and files outside of the folder are skipped, because loading refuses them.
     let Ok(model) = ModelProto::decode(bytes) else { return Vec::new() };
     let inside = |name: &String| {
         Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))

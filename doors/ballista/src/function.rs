@@ -24,21 +24,21 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Maximum number of bytes for the inputs and outputs of one run if the query does not set the number of rows of a run.
+/// The maximum number of bytes of the inputs and outputs of one run, if the query does not set the number of rows of a run.
 const RUN_BYTES: usize = 32 << 20;
 
-/// Maximum number of bytes for the results of one batch if the query does not limit memory.
+/// The maximum number of bytes of the results of one batch, if the query does not limit memory.
 const RESULT_BYTES: usize = 1 << 30;
 
-/// How the functions find and run models in this process.
+/// The settings of the functions in this process.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunSettings {
-    /// Where models with a URL come from.
+    /// The object stores for models with a URL.
     pub stores: Arc<dyn ObjectStoreRegistry>,
-    /// The limits of models and of their runs.
+    /// The limits of models and their runs.
     pub limits: Limits,
-    /// The threads of a backend; it decides by itself if there is none.
+    /// The number of threads of a backend. `None` leaves the choice to the backend.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -55,12 +55,12 @@ impl RunSettings {
     }
 }
 
-/// Returns `bb_run(model, column, …)`, which gives equal rows equal results.
+/// Returns the function `bb_run(model, column, …)`. It is immutable: equal rows have equal results.
 pub fn bb_run(settings: RunSettings) -> ScalarUDF {
     ScalarUDF::new_from_impl(RunFunction::new("bb_run", Volatility::Immutable, settings))
 }
 
-/// Returns `bb_run_volatile(model, column, …)`, for models that draw random numbers.
+/// Returns the function `bb_run_volatile(model, column, …)`, for models that draw random numbers.
 pub fn bb_run_volatile(settings: RunSettings) -> ScalarUDF {
     ScalarUDF::new_from_impl(RunFunction::new("bb_run_volatile", Volatility::Volatile, settings))
 }
@@ -72,7 +72,7 @@ struct RunFunction {
     settings: RunSettings,
 }
 
-// All functions of a process share its settings, so functions of one name are equal.
+// The functions of a process share the same settings, so functions of the same name are equal.
 impl PartialEq for RunFunction {
     fn eq(&self, other: &RunFunction) -> bool {
         self.name == other.name
@@ -117,7 +117,7 @@ impl RunFunction {
         let compiled = model.compiled(&of, self.settings.threads, &self.settings.limits)?;
         let mut columns = Vec::new();
         check_count(&model, args.args.len().saturating_sub(1))?;
-        // Without rows, the lengths of lists cannot be determined.
+        // A batch without rows gets no columns, because the lengths of its lists are unknown.
         let inputs = if args.number_rows == 0 { &[] } else { model.inputs.as_slice() };
         let given = args.args.iter().skip(1).zip(args.arg_fields.iter().skip(1));
         for (input, (value, field)) in inputs.iter().zip(given) {
@@ -132,7 +132,8 @@ impl RunFunction {
                 _ => Column::of(input, &array(value, args.number_rows)?, field)?,
             });
         }
-        // An immutable function must give equal rows equal results, so the result of a row must not depend on other rows of the batch.
+        // An immutable function must return equal results for equal rows, so the result of a row must not depend on other rows of the
+        // batch.
         let guarded = self.signature.volatility == Volatility::Immutable;
         run_batch(&of, &compiled, &columns, (args.number_rows, guarded))
     }
@@ -148,7 +149,7 @@ impl ScalarUDFImpl for RunFunction {
     }
 
     fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
-        // The model is an argument, and this method does not get it.
+        // The type depends on the model, which this method does not receive. `return_field_from_args` does.
         Err(Error::ModelArgument { function: self.name, got: "nothing but types".to_owned() }.into())
     }
 
@@ -161,7 +162,7 @@ impl ScalarUDFImpl for RunFunction {
         Ok(Arc::new(types::result_field(self.name, &model)))
     }
 
-    /// Puts the hash of the model into the query, and makes the path one that holds in any folder.
+    /// Adds the hash of the model to the query, and makes the path absolute.
     fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let Some(Expr::Literal(literal, metadata)) = args.first() else {
             return Ok(ExprSimplifyResult::Original(args));
@@ -192,7 +193,7 @@ impl ScalarUDFImpl for RunFunction {
     }
 }
 
-/// Compares the number of columns with the inputs; the last ones may be optional.
+/// Checks the number of columns against the inputs. The last inputs may be optional.
 fn check_count(model: &Model, got: usize) -> Result<(), Error> {
     let fits = got <= model.inputs.len() && model.inputs.iter().skip(got).all(|input| input.optional);
     if fits {
@@ -201,7 +202,7 @@ fn check_count(model: &Model, got: usize) -> Result<(), Error> {
     Err(Error::ColumnCount { location: model.location.clone(), expected: model.signature(), got })
 }
 
-/// Runs a model on all rows of a batch. If they are guarded, their results must not depend on each other.
+/// Runs a model on all rows of a batch. If `guarded` is true, the results of a row must not depend on other rows.
 fn run_batch(
     of: &ModelRef,
     compiled: &Compiled,
@@ -224,8 +225,8 @@ fn run_batch(
         let ran = run(compiled, columns, start, now, &mut results);
         match ran {
             Ok(()) => start += now,
-            // Fewer rows need less memory. A failed run leaves no results. A backend may hide the cause in an error of its own, so a query
-            // with a bound on its memory retries after any error of a run.
+            // Retries with fewer rows, which need less memory. A failed run leaves no results behind. A backend may hide the cause in an
+            // error of its own, so a query with a memory limit retries after any error of a run.
             Err(error @ Error::Run { .. }) if now > 1 && (of.memory.is_some() || is_memory(&error)) => {
                 together = now / 2;
             }
@@ -250,7 +251,7 @@ fn run_batch(
     }
 }
 
-/// Returns how many rows have inputs and outputs that together fit into a run.
+/// Returns the number of rows whose inputs and outputs together fit into a run.
 fn rows_of_run(model: &Model, columns: &[Column<'_>]) -> usize {
     let inputs = columns.iter().map(Column::row_bytes);
     let outputs = model.outputs.iter().map(|output| match &output.form {
@@ -264,7 +265,7 @@ fn rows_of_run(model: &Model, columns: &[Column<'_>]) -> usize {
     (RUN_BYTES / bytes).max(1)
 }
 
-/// Runs a model once, and adds its results if there is no error.
+/// Runs a model once, and adds its results if the run succeeds.
 fn run(
     compiled: &Compiled,
     columns: &[Column<'_>],
@@ -319,7 +320,7 @@ fn results_error(model: &Model, got: usize) -> Error {
     Error::Results { location: model.location.clone(), expected: model.outputs.len(), got }
 }
 
-/// Returns whether a run failed for want of memory, within the limits or in the system.
+/// Returns whether a run failed because it exceeded a memory limit or the system's memory.
 fn is_memory(error: &Error) -> bool {
     let Error::Run { source, .. } = error else { return false };
     if source.memory_pressure().is_some() {
@@ -332,7 +333,7 @@ fn is_memory(error: &Error) -> bool {
     };
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(source.as_ref());
     while let Some(error) = cause {
-        // An error that says nothing of its own is not among the causes, but the error that contains it is.
+        // `bb::Error::Ir` is transparent: its source skips the inner error, so the inner error is checked here.
         if let Some(bb::Error::Ir(error)) = error.downcast_ref::<bb::Error>() {
             return too_much(error);
         }

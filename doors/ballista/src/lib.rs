@@ -1,10 +1,10 @@
 //! Runs models over tables in SQL: `SELECT bb_run('model.onnx', x) FROM points`.
 //!
-//! The functions work in one process, on Apache DataFusion ([`session`]), and on all machines of a cluster of Apache
-//! Ballista ([`cluster`]). `bb/docs/cluster.md` says how columns become tensors and results become columns.
+//! The functions work in one process, on Apache DataFusion ([`session`]), and on all machines of an Apache Ballista cluster ([`cluster`]).
+//! `bb/docs/cluster.md` explains how columns become tensors and results become columns.
 //!
-//! The crate has no engine of its own: DataFusion plans and runs queries, Ballista divides them, and a backend of `bb` runs
-//! models. A model is a function of a row here; whatever is joined, grouped or sorted is said in SQL.
+//! The crate has no query engine of its own: DataFusion plans and runs queries, Ballista distributes them, and a backend of `bb` runs
+//! models. A model is a function of one row; joins, groups and sorts are written in SQL.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -30,7 +30,7 @@ pub use process::bb_process;
 pub use stores::Stores;
 pub use task::reason;
 
-// The linker leaves out a crate that no line names.
+// These crates are imported so that the linker includes them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
 #[cfg(feature = "ort")]

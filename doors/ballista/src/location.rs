@@ -1,4 +1,4 @@
-//! Location and options of a model: the first argument of the SQL functions.
+//! The location and the options of a model, which are the first argument of the SQL functions.
 
 use crate::error::Error;
 use sha2::{Digest as _, Sha256};
@@ -8,15 +8,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use url::Url;
 
-/// The options, for messages.
+/// The syntax of the options, for error messages.
 const OPTIONS: &str = "backend=NAME, batch=ROWS, memory=BYTES or sha256=HASH";
 
-/// The SHA-256 hash of a model, including its external weight files.
+/// The SHA-256 hash of a model, including its external data files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModelHash([u8; 32]);
 
 impl ModelHash {
-    /// Returns the hash of a model without external data: the hash of its bytes.
+    /// Returns the hash of a model without external data, which is the hash of its bytes.
     pub fn of(bytes: &[u8]) -> ModelHash {
         ModelHash(Sha256::digest(bytes).into())
     }
@@ -52,16 +52,16 @@ impl FromStr for ModelHash {
     }
 }
 
-/// A model as a query names it: `PATH#backend=cpu&batch=1024&memory=1073741824&sha256=…`, where all options may be absent.
+/// A reference to a model in a query: `PATH#backend=cpu&batch=1024&memory=1073741824&sha256=…`, where all options are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelRef {
     /// The path or URL.
     pub location: String,
     /// The name of the backend.
     pub backend: String,
-    /// The greatest number of rows of one run.
+    /// The maximum number of rows in one run.
     pub batch: Option<NonZeroUsize>,
-    /// The greatest number of bytes that all values of a run may take.
+    /// The maximum number of bytes of all values in a run.
     pub memory: Option<NonZeroUsize>,
     /// The required hash of the model's content.
     pub sha256: Option<ModelHash>,
@@ -71,7 +71,7 @@ impl FromStr for ModelRef {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<ModelRef, Error> {
-        // A path may have the sign, too; options have an equals sign behind it.
+        // A path may contain `#`, too. It separates options only if an equals sign follows.
         let (location, options) = match text.rsplit_once('#') {
             Some((location, options)) if options.contains('=') => (location, options),
             _ => (text, ""),
@@ -111,19 +111,19 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// How the bytes of a model are had.
+/// The kind of a model's location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ModelPlace {
-    /// A file of this machine.
+    /// A file on this machine.
     File(PathBuf),
-    /// An object of a store.
+    /// An object in an object store.
     Object(Url),
 }
 
 impl ModelPlace {
     pub(crate) fn of(location: &str) -> ModelPlace {
         match Url::parse(location) {
-            // The text before a colon may also be a drive or a part of a file name.
+            // Requires `://`, because the text before a colon may also be a drive or a part of a file name.
             Ok(url) if location.contains("://") => match url.to_file_path() {
                 Ok(path) if url.scheme() == "file" => ModelPlace::File(path),
                 _ => ModelPlace::Object(url),
@@ -146,7 +146,7 @@ mod tests {
         let model: ModelRef = text.parse().unwrap();
         assert_eq!(model.location, "s3://b/m.onnx");
         assert_eq!((model.batch, model.memory), (NonZeroUsize::new(7), NonZeroUsize::new(9)));
-        // The hash of `abc` in FIPS 180-2.
+        // The expected hash of `abc` is in FIPS 180-2.
         assert_eq!(model.sha256, Some(ModelHash::of(b"abc")));
         assert_eq!(model.to_string(), text);
         let plain: ModelRef = "a#b.onnx".parse().unwrap();

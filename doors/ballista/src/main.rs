@@ -1,4 +1,4 @@
-//! The command `bb-ballista`: a scheduler, an executor, a client, or all in one process.
+//! The command `bb-ballista`: runs a scheduler, an executor, a client, or all of them in one process.
 
 mod args;
 mod command_error;
@@ -13,12 +13,12 @@ use bb::ir::text::{printable, sentence};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// The stack of a thread that plans queries: plans are walked recursively, and builds without optimization need much of it.
+/// The stack size of threads that plan queries. Plans are traversed recursively, which needs a large stack in builds without optimization.
 const STACK: usize = 16 << 20;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    // A library may panic in data that it should refuse. A trace of that is for those who ask for it.
+    // A library may panic on data that it should refuse. A backtrace is printed only on request.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|panic| eprintln!("internal error: {}", sentence(panic))));
     }
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // The main thread has the system's stack, so that what plans is a task.
+    // Runs the command as a task, because the main thread has the system's smaller stack.
     let done = runtime.block_on(async { tokio::spawn(args.run()).await });
     match done {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             eprintln!("error: {}", printable(&said));
             let mut cause = error.source();
             while let Some(error) = cause {
-                // Some errors have their causes in their text.
+                // Some errors contain the messages of their causes, which are not repeated.
                 let text = error.to_string();
                 if !said.contains(&text) {
                     eprintln!("  because: {}", printable(&text));

@@ -1,4 +1,4 @@
-//! Models: their inputs and outputs for each row, and their compiled forms.
+//! Models: their inputs and outputs per row, and their compiled forms.
 
 use crate::cache::{Cache, Weigh};
 use crate::error::Error;
@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many models are kept, and how many bytes of their files.
+/// The maximum number of cached models, and the maximum total size of their files.
 const KEPT: usize = 16;
 const KEPT_BYTES: usize = 8 << 30;
 
@@ -28,13 +28,14 @@ static FILES: Cache<(String, Version), Vec<String>> = Cache::new(256, 16 << 20);
 /// The hash of the model at a location, by the versions of the model and of its external data files.
 static HASHES: Cache<(String, Vec<Version>), ModelHash> = Cache::new(256, 16 << 20);
 
-/// Models by the hash of their content. Models of equal content in two folders may have different external data.
+/// The loaded models by the hash of their content, and by folder, because models of equal content in two folders may have different
+/// external data.
 static MODELS: Cache<(ModelHash, Option<PathBuf>), Model> = Cache::new(KEPT, KEPT_BYTES);
 
 /// Compiled models.
 static COMPILED: Cache<CompiledKey, Compiled> = Cache::new(KEPT, KEPT_BYTES);
 
-/// Cache key of a compiled model.
+/// The cache key of a compiled model.
 #[derive(Debug, Clone, PartialEq)]
 struct CompiledKey {
     hash: ModelHash,
@@ -44,16 +45,16 @@ struct CompiledKey {
     memory: Option<NonZeroUsize>,
 }
 
-/// How rows become runs.
+/// How rows are grouped into runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// The first dimension is open: many rows are one run.
+    /// The first dimension is open, so a run has many rows.
     Joined,
-    /// The first dimension is 1: each row is a run.
+    /// The first dimension is 1, so a run has one row.
     Single,
 }
 
-/// The result of the proof about rows, for runs with these inputs.
+/// The result of the proof that rows are independent, for runs with these inputs.
 #[derive(Debug)]
 struct RowsChecked {
     inputs: Vec<RowInput>,
@@ -61,7 +62,7 @@ struct RowsChecked {
     proof: RowProof,
 }
 
-/// How many extents of inputs a model remembers as checked.
+/// The maximum number of proofs that a model keeps.
 const PROOFS: usize = 64;
 
 /// An input.
@@ -69,13 +70,13 @@ const PROOFS: usize = 64;
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) dtype: DataType,
-    /// The extents, rows first; `None` if not even their number is known.
+    /// The extents, with the rows as the first one. `None` if the rank is unknown.
     pub(crate) dims: Option<Vec<Dim>>,
     pub(crate) optional: bool,
 }
 
 impl Input {
-    /// Returns whether the input has no dimension for rows, so that it takes one value for all rows.
+    /// Returns whether the input has no dimension for rows, so that all rows share one value.
     pub(crate) fn is_scalar(&self) -> bool {
         self.dims.as_ref().is_some_and(Vec::is_empty)
     }
@@ -93,10 +94,10 @@ pub(crate) struct Output {
     pub(crate) form: Form,
 }
 
-/// The form of an output.
+/// The structure of an output.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
-    /// A tensor with these extents of one row.
+    /// A tensor.
     Tensor {
         /// The element type.
         dtype: DataType,
@@ -124,7 +125,7 @@ pub(crate) struct Model {
     /// An operator that draws random numbers.
     pub(crate) random: Option<String>,
     bytes: usize,
-    /// The proofs about rows, for the extents of the most recent runs.
+    /// The proofs that rows are independent, for the extents of the most recent runs.
     proofs: Mutex<Vec<RowsChecked>>,
 }
 
@@ -147,7 +148,7 @@ impl Weigh for Model {
 }
 
 impl Model {
-    /// Returns the model that a query names, after comparing its hash with the query's.
+    /// Returns the model that a query names. Returns an error if the query has a hash that differs from the model's.
     pub(crate) fn find(of: &ModelRef, places: Places<'_>) -> Result<Arc<Model>, Error> {
         let folder = match ModelPlace::of(&of.location) {
             ModelPlace::File(path) => path.parent().map(Path::to_path_buf),
@@ -159,7 +160,7 @@ impl Model {
             None => Ok(ModelHash::of(&content.bytes)),
         };
         let files_of = |content: &Content| beside.map_or_else(Vec::new, |_| external::files(&content.bytes));
-        // Content that was read to compute the hash is reused.
+        // Keeps content that is read to compute the hash, so that it need not be read again.
         let mut at_hand = None;
         let hash = match of.sha256 {
             Some(hash) => hash,
@@ -261,7 +262,7 @@ impl Model {
         })
     }
 
-    /// Refuses a model whose rows are not known to be independent in runs of up to `most` rows.
+    /// Returns an error unless the rows are known to be independent in runs of up to `most` rows.
     pub(crate) fn check_rows(&self, inputs: Vec<RowInput>, most: usize) -> Result<(), Error> {
         let known = |proofs: &Vec<RowsChecked>| {
             proofs
@@ -293,7 +294,7 @@ impl Model {
         }
     }
 
-    /// Returns the inputs as text for messages.
+    /// Formats the inputs for messages.
     pub(crate) fn signature(&self) -> String {
         let inputs = self.inputs.iter().map(|input| {
             let optional = if input.optional { ", optional" } else { "" };
@@ -302,7 +303,7 @@ impl Model {
         format!("{} columns: {}", self.inputs.len(), inputs.collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns the model, compiled for the backend that the query names.
+    /// Returns the model compiled for the backend that the query names.
     pub(crate) fn compiled(
         self: &Arc<Model>,
         of: &ModelRef,
@@ -342,7 +343,7 @@ impl Model {
     }
 }
 
-/// A model that can run.
+/// A compiled model.
 pub(crate) struct Compiled {
     pub(crate) model: Arc<Model>,
     pub(crate) on: BackendHandle,
@@ -355,7 +356,7 @@ impl Weigh for Compiled {
     }
 }
 
-/// Refuses a name that no backend has. That a backend can be opened is only asked where it runs.
+/// Returns an error if no backend has this name. Whether the backend can be opened is checked only in the process that runs the model.
 pub(crate) fn check_backend(name: &str) -> Result<(), Error> {
     let known: Vec<&str> = Registry::global().entries().map(|entry| entry.name).collect();
     if known.contains(&name) {
@@ -365,7 +366,7 @@ pub(crate) fn check_backend(name: &str) -> Result<(), Error> {
     Err(Error::UnknownBackend { backend: name.to_owned(), known })
 }
 
-/// Returns whether a backend takes a number of threads. Others have one, or decide by themselves.
+/// Returns whether a backend has the option for the number of threads.
 fn takes_threads(name: &str) -> bool {
     let mut known = Registry::global().entries();
     known.any(|entry| entry.name == name && entry.options.contains(&OpenOption::Threads))
@@ -375,7 +376,7 @@ fn port(location: &str, side: &'static str, port: String, ty: ValueType) -> Erro
     Error::Port { location: location.to_owned(), side, port, ty: Box::new(ty) }
 }
 
-/// Returns how rows become runs, if the first dimensions of inputs and outputs allow it.
+/// Returns how rows are grouped into runs, if the first dimensions of inputs and outputs allow it.
 fn row_axis(location: &str, inputs: &[Input], outputs: &[(String, Vec<Dim>)]) -> Result<Rows, Error> {
     let inputs = inputs.iter().filter(|input| !input.is_scalar());
     let inputs = inputs.map(|input| ("input", &input.name, input.dims.as_deref()));
@@ -399,7 +400,7 @@ fn row_axis(location: &str, inputs: &[Input], outputs: &[(String, Vec<Dim>)]) ->
     }
 }
 
-/// Returns the first operator of a graph that draws random numbers.
+/// Returns the first operator of a graph that draws random numbers, including subgraphs.
 fn random(graph: &Graph) -> Option<String> {
     let mut pending = vec![graph];
     while let Some(graph) = pending.pop() {
@@ -412,7 +413,7 @@ fn random(graph: &Graph) -> Option<String> {
     None
 }
 
-/// Returns extents as text.
+/// Formats extents.
 pub(crate) fn shape_text(dims: Option<&[Dim]>) -> String {
     match dims {
         Some(dims) => format!("[{}]", dims.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ")),

@@ -1,4 +1,4 @@
-//! Results of queries, as a table, CSV or Parquet.
+//! Writes the results of queries as a table, CSV or Parquet.
 
 use crate::command_error::CommandError;
 use bb::ir::text::printable;
@@ -11,16 +11,16 @@ use futures::StreamExt as _;
 use std::fs::File;
 use std::path::Path;
 
-/// Prints the first rows as a table.
+/// Prints at most `most` rows as a table.
 pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) -> Result<(), CommandError> {
-    // An empty result has its columns, too.
+    // Starts with an empty batch, so that the column names of an empty result are printed, too.
     let mut shown = vec![RecordBatch::new_empty(stream.schema())];
     let mut rows = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         let room = most.saturating_sub(rows).min(batch.num_rows());
         rows += batch.num_rows();
-        // A slice would keep the whole batch.
+        // Copies the rows, because a slice would keep the whole batch in memory.
         if room > 0 {
             shown.push(datafusion::arrow::compute::concat_batches(&batch.schema(), &[batch.slice(0, room)])?);
         }
@@ -32,7 +32,7 @@ pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) ->
     Ok(())
 }
 
-/// Writes all rows to a file, which appears whole or not at all.
+/// Writes all rows to a file. The file appears only once it is complete.
 pub(crate) async fn write(
     mut stream: SendableRecordBatchStream,
     schema: SchemaRef,
@@ -45,7 +45,7 @@ pub(crate) async fn write(
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         rows += batch.num_rows();
-        // A cluster passes columns on without the metadata that the plan has for them.
+        // The cluster drops the columns' metadata, so the schema of the plan is set again.
         to.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
     }
     to.finish()?;

@@ -1,4 +1,4 @@
-//! The SQL function that tells which process computes a row.
+//! The SQL function that returns the process that computes a row.
 
 use datafusion::arrow::array::{ArrayRef, Int64Array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -8,9 +8,9 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// Returns `bb_process()`, the id of the process that computes the row. It is for diagnosis.
+/// Returns the function `bb_process()`, whose result is the id of the process that computes the row. It serves for diagnosis.
 pub fn bb_process() -> ScalarUDF {
-    // Volatile, so that executors compute it, not the planner.
+    // The function is volatile, so that executors evaluate it instead of the planner.
     ScalarUDF::new_from_impl(ProcessFunction { signature: Signature::nullary(Volatility::Volatile) })
 }
 

@@ -51,7 +51,7 @@ fn configured(mut config: SessionConfig, query: &QueryArgs) -> Result<SessionCon
 
 async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), CommandError> {
     for (name, path) in &query.tables {
-        // Executors have folders of their own.
+        // Makes the path absolute, because executors have other working directories.
         let path = if path.contains("://") {
             path.clone()
         } else {

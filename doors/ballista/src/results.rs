@@ -1,4 +1,4 @@
-//! Results of runs as columns. The elements of a batch are copied once, or not at all if one run computed all of them.
+//! Converts the results of runs to columns. The elements of a batch are copied once, or not at all if one run computed all of them.
 
 use crate::element_types;
 use crate::error::Error;
@@ -15,16 +15,16 @@ use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::arrow::error::ArrowError;
 use std::sync::Arc;
 
-/// The results of the runs of one batch, for one output.
+/// The results of all runs of one batch, for one output.
 pub(crate) struct Results<'a> {
     output: &'a Output,
-    /// The rows of the batch.
+    /// The number of rows of the batch.
     rows: usize,
-    /// The bytes that the results may have, and those that they have.
+    /// The maximum size of the results in bytes, and their current size.
     most: usize,
     bytes: usize,
     chunks: Vec<TensorData>,
-    /// The keys of maps, whose values are the chunks.
+    /// The keys of maps. The values are in `chunks`.
     keys: Vec<TensorData>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Results<'a> {
         Results { output, rows, most, bytes: 0, chunks: Vec::new(), keys: Vec::new() }
     }
 
-    /// Adds the tensor of a run of some rows.
+    /// Adds the tensor that a run computed for several rows.
     pub(crate) fn push(&mut self, rows: usize, result: TensorData) -> Result<(), Error> {
         let Form::Tensor { dtype, row } = &self.output.form else {
             return Err(self.unlike("maps", rows, "a tensor".to_owned()));
@@ -92,7 +92,7 @@ impl<'a> Results<'a> {
         Error::ResultSize { output: self.output.name.clone(), rows: self.rows, most: self.most }
     }
 
-    /// Makes the column of all rows.
+    /// Builds the column of all rows.
     pub(crate) fn finish(self) -> Result<ArrayRef, Error> {
         let failed = |source| Error::Arrow { output: self.output.name.clone(), source };
         let field = types::output_field("", self.output);
@@ -125,7 +125,7 @@ impl<'a> Results<'a> {
                     );
                     return Ok(Arc::new(list.map_err(failed)?));
                 }
-                // From the innermost lists to the outermost.
+                // Builds the lists from the innermost to the outermost.
                 let mut array = elements;
                 for level in (0..row.len()).rev() {
                     let lists = self.chunks.iter().flat_map(|chunk| {
@@ -142,7 +142,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Returns where lists of these lengths begin and end; `None` if there are too many elements.
+/// Returns the offsets of lists with these lengths, or `None` if there are too many elements for `i32`.
 fn offsets(lengths: impl Iterator<Item = usize>) -> Option<OffsetBuffer<i32>> {
     let (mut end, mut offsets) = (0i32, vec![0i32]);
     for length in lengths {
@@ -152,7 +152,7 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Option<OffsetBuffer<i32>> {
     Some(OffsetBuffer::new(ScalarBuffer::from(offsets)))
 }
 
-/// Returns the elements of all chunks as one array.
+/// Concatenates the elements of all chunks into one array.
 fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError> {
     let unknown = || ArrowError::NotYetImplemented(format!("elements of the type {dtype}"));
     let arrow = element_types::arrow(dtype).ok_or_else(unknown)?;

@@ -8,11 +8,11 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How often an executor tries to start, and how early an end counts as a failed start.
+/// The number of attempts to start an executor, and the time after the start within which an end counts as a failed start.
 const ATTEMPTS: usize = 3;
 const EARLY: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Time for an executor to finish its tasks after a request to terminate.
+/// The time for an executor to finish its tasks after a request to terminate.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Runs a scheduler.
@@ -78,7 +78,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) async fn run(self, run: RunSettings) -> Result<(), CommandError> {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
-        // The folder is removed at the end, unless the user chose it.
+        // A folder that is removed at the end is used, unless the user chose a folder.
         let own = match self.folder {
             None => Some(tempfile::Builder::new().prefix("bb-executor-").tempdir()?),
             Some(_) => None,
@@ -89,7 +89,8 @@ impl Executor {
         let (host, port) = (host.to_owned(), port.parse().map_err(|_| "expected HOST:PORT for --scheduler")?);
         say(&format!("executor {}", std::process::id()))?;
         for attempt in 1.. {
-            // Ballista announces the ports before it binds them, so that they must be known, and another process may be faster.
+            // Ballista announces the ports before it binds them, so free ports are chosen here. Another process may bind them first, hence
+            // the attempts.
             let settings = ExecutorSettings {
                 scheduler_host: host.clone(),
                 scheduler_port: port,
@@ -105,7 +106,7 @@ impl Executor {
             let start = std::time::Instant::now();
             let ended = tokio::select! {
                 ended = cluster::execute(settings, run.clone()) => ended,
-                // Ballista ends by itself once its tasks are done, unless it waits for a scheduler that is gone.
+                // Ballista ends by itself once its tasks are done, unless it waits for a scheduler that is gone. So the wait is limited.
                 () = async { told_to_end().await; tokio::time::sleep(GRACE).await } => return Ok(()),
             };
             match ended {
@@ -131,13 +132,13 @@ async fn told_to_end() {
         }
         return;
     }
-    // Without signals, the process ends when the system ends it.
+    // If signals are not available, waits until the system ends the process.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Returns the port, or a free one for 0.
+/// Returns `port`, or a free port if it is 0.
 fn free_port(bind: &str, port: u16) -> Result<u16, CommandError> {
     if port != 0 {
         return Ok(port);
@@ -145,7 +146,7 @@ fn free_port(bind: &str, port: u16) -> Result<u16, CommandError> {
     Ok(std::net::TcpListener::bind((bind, 0))?.local_addr()?.port())
 }
 
-/// Prints a line that the parent process waits for.
+/// Prints a line for the parent process, which waits for it.
 fn say(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;

@@ -1,4 +1,4 @@
-//! Sessions of DataFusion that know the functions.
+//! DataFusion sessions with the SQL functions.
 
 use crate::function::{RunSettings, bb_run, bb_run_volatile};
 use crate::process::bb_process;
@@ -24,25 +24,25 @@ pub fn functions(settings: &RunSettings) -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// Returns the settings of sessions of one process: DataFusion's defaults, except that the metadata of columns in Parquet files are
-/// kept, because they hold the shapes of tensors.
+/// Returns the configuration of a session in one process: DataFusion's defaults, except that the metadata of Parquet columns are kept,
+/// because they contain the shapes of tensors.
 pub fn config() -> SessionConfig {
     SessionConfig::new()
         .with_information_schema(true)
         .set_bool("datafusion.execution.parquet.skip_metadata", false)
 }
 
-/// Returns the settings of sessions of a cluster.
+/// Returns the configuration of a session on a cluster.
 pub fn cluster_config() -> SessionConfig {
     SessionConfig::new_with_ballista().set_bool("datafusion.execution.parquet.skip_metadata", false)
 }
 
-/// Returns an environment whose tables come from the same stores as the models. What does not fit into `memory` bytes is
-/// written to a folder by the operators that can do so, or is an error.
+/// Returns an environment that reads tables from the same stores as models. Operators may use `memory` bytes. If they need more, they write
+/// to a temporary folder if they can, or fail.
 ///
 /// # Errors
 ///
-/// If the folder for temporary files cannot be had.
+/// If the folder for temporary files cannot be created.
 pub fn environment(
     settings: &RunSettings,
     memory: Option<usize>,
@@ -58,7 +58,7 @@ pub fn environment(
     builder.build_arc()
 }
 
-/// Returns a session with these settings, this environment and the SQL functions.
+/// Returns a session state with a configuration, an environment and the SQL functions.
 pub fn state(config: SessionConfig, environment: Arc<RuntimeEnv>, settings: &RunSettings) -> SessionState {
     SessionStateBuilder::new()
         .with_default_features()
@@ -70,11 +70,11 @@ pub fn state(config: SessionConfig, environment: Arc<RuntimeEnv>, settings: &Run
         .build()
 }
 
-/// Returns a context of plain DataFusion, which runs queries in this process.
+/// Returns a DataFusion context that runs queries in this process.
 ///
 /// # Errors
 ///
-/// Those of [`environment`].
+/// The errors of [`environment`].
 pub fn local(settings: &RunSettings, config: SessionConfig, memory: Option<usize>) -> Result<SessionContext> {
     Ok(SessionContext::new_with_state(state(config, environment(settings, memory, None)?, settings)))
 }
@@ -82,7 +82,7 @@ pub fn local(settings: &RunSettings, config: SessionConfig, memory: Option<usize
 /// Returns the functions that executors need to decode plans.
 pub fn registry(settings: &RunSettings) -> BallistaFunctionRegistry {
     let mut registry = BallistaFunctionRegistry::default();
-    // Without the nested functions, which the default lacks, a plan with lists could not be decoded.
+    // Registers the nested functions, too. The default lacks them, so plans with lists could not be decoded.
     for function in scalar_functions(settings) {
         for alias in function.aliases() {
             registry.scalar_functions.insert(alias.clone(), function.clone());

@@ -1,4 +1,4 @@
-//! Object stores by URL, and the bytes of models.
+//! Opens object stores by URL, and reads the bytes of models.
 
 use crate::error::Error;
 use crate::location::ModelPlace;
@@ -16,11 +16,11 @@ use std::time::SystemTime;
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
-/// How names of settings for object stores begin in the environment, in small letters.
+/// The prefixes of environment variables with settings of object stores, in lower case.
 const SETTINGS: &[&str] = &["aws_", "azure_", "google_"];
 
-/// Object stores by URL. A store that is not registered is opened with the settings in the environment, if this build has a
-/// client for it: `AWS_ACCESS_KEY_ID` and the like, by the names that the crate `object_store` gives them.
+/// The object stores by URL. A store that is not registered is opened with the settings in the environment, if this build has a client for
+/// it. The variables have the names that the crate `object_store` defines, for example `AWS_ACCESS_KEY_ID`.
 #[derive(Debug, Default)]
 pub struct Stores(DefaultObjectStoreRegistry);
 
@@ -38,7 +38,7 @@ impl ObjectStoreRegistry for Stores {
             let settings = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
             let settings =
                 settings.filter(|(name, _)| SETTINGS.iter().any(|prefix| name.starts_with(prefix)));
-            // A URL without encryption is deliberate.
+            // A URL with `http` is a deliberate choice, so unencrypted connections are allowed.
             let plain = (url.scheme() == "http").then(|| ("allow_http".to_owned(), "true".to_owned()));
             let settings = settings.chain(plain);
             match object_store::parse_url_opts(url, settings) {
@@ -56,7 +56,7 @@ impl ObjectStoreRegistry for Stores {
     }
 }
 
-/// Version of the content at a location, compared without reading the content.
+/// The version of the content at a location. It can be compared without reading the content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     bytes: u64,
@@ -64,14 +64,14 @@ pub(crate) struct Version {
     tag: Option<String>,
 }
 
-/// Content at a location.
+/// The content at a location.
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
     /// The folder that may contain external data.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// The places of models, as far as an object store is needed for them.
+/// Access to the locations of models: the object stores, and the limits of reading.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
     pub(crate) stores: &'a Arc<dyn ObjectStoreRegistry>,
@@ -103,7 +103,7 @@ impl Places<'_> {
                 let size = file.metadata().map_err(unreadable(location))?.len();
                 let most = self.within(location, size)?;
                 let mut bytes = Vec::new();
-                // One byte more than allowed tells a file that grows.
+                // Reads one byte more than allowed, to detect a file that grew since its size was checked.
                 file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable(location))?;
                 self.within(location, bytes.len() as u64)?;
                 let folder = path.parent().map(std::path::Path::to_path_buf);
@@ -150,8 +150,8 @@ fn unfetched(location: &str) -> impl Fn(object_store::Error) -> Error {
     }
 }
 
-/// Waits for a store on a thread of its own, because a thread that runs queries may not wait for a future. All waiting is for one
-/// runtime, because clients keep connections that die with theirs.
+/// Waits for a store on a separate thread, because a thread that runs queries must not block on a future. All calls use one runtime,
+/// because clients keep connections that end with their runtime.
 fn blocking<T: Send>(of: impl Future<Output = T> + Send) -> Result<T, object_store::Error> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let failed = |source| object_store::Error::Generic { store: "bb", source };

@@ -1,30 +1,30 @@
-//! The files of tables, looked at before a query reads them.
+//! Checks the files of tables before a query reads them.
 //!
-//! The library that reads Parquet leaves out empty files, and panics in some files that are not in this format. So a file that
-//! cannot be a table is refused here, with its name.
+//! The library that reads Parquet skips empty files, and panics on some files of other formats. So files that cannot be tables are refused
+//! here, with their names.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The magic number at the start and the end of a file in this format.
+/// The magic number at the start and the end of a Parquet file.
 ///
 /// Source: Apache Parquet: "File format".
 const MAGIC: [u8; 4] = *b"PAR1";
 
-/// The size of the footer: the length of the metadata before it, and the magic number.
+/// The size of the footer in bytes: the length of the metadata before it, and the magic number.
 const END: u64 = 8;
 
-/// Error of reading a file as a table.
+/// An error of reading a file as a table.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableError {
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("`{}` is empty; expected a Parquet file", .path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// It is in another format, or a part of it is missing.
+    /// The file has another format, or a part of it is missing.
     #[error("`{}` is no whole Parquet file: {problem}", .path.display())]
     Form {
         /// The file.
@@ -32,7 +32,7 @@ pub(crate) enum TableError {
         /// The problem.
         problem: &'static str,
     },
-    /// A folder has no file that can be read.
+    /// A folder contains no file that can be read.
     #[error("`{}` has no file that ends in .parquet", .path.display())]
     NoFiles {
         /// The folder.
@@ -43,13 +43,13 @@ pub(crate) enum TableError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Looks at the beginning and the end of a file, or of the files of a folder.
+/// Checks the start and the end of a file, or of each file in a folder.
 pub(crate) fn check(path: &Path) -> Result<(), TableError> {
     let read = |source| TableError::Read { path: path.to_owned(), source };
     if !path.metadata().map_err(read)?.is_dir() {

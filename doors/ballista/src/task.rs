@@ -1,8 +1,8 @@
-//! The errors of queries, said once.
+//! Extracts the cause from the errors of queries.
 //!
-//! A cluster passes nothing on of an error but a text for developers, which has all layers:
-//! `Task failed due to runtime execution error: DataFusionError(Shared(External(Model("…"))))`. The scheduler and the client
-//! prepend their own context. [`reason`] finds the innermost error in that text. A text of another form stays as it is.
+//! A cluster passes on only the `Debug` output of an error, with all layers: `Task failed due to runtime execution error:
+//! DataFusionError(Shared(External(Model("…"))))`. The scheduler and the client prepend their own context. [`reason`] finds the innermost
+//! error in that text. Texts of another form are not changed.
 
 use ballista_core::error::BallistaError;
 use datafusion::arrow::error::ArrowError;
@@ -36,9 +36,9 @@ pub fn reason(error: &DataFusionError) -> String {
     }
 }
 
-/// Returns the cause in a cluster's message about a failed task; `None` for other texts.
+/// Returns the cause in a cluster's message about a failed task, or `None` for other texts.
 fn of_task(text: &str) -> Option<String> {
-    // The error of a task that failed several times is quoted.
+    // If a task failed several times, the message quotes its last error.
     if let Some((_, quoted)) = text.split_once("most recent failure reason: ") {
         let (last, _) = literal(quoted)?;
         return Some(of_task(&last).unwrap_or(last));
@@ -52,8 +52,8 @@ fn without_trace(text: &str) -> String {
     text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim().to_owned()
 }
 
-/// Returns the message of the innermost of errors that are written as `derive(Debug)` writes them; `None` if the text has another
-/// form.
+/// Parses nested errors in the format of `derive(Debug)`, and returns the message of the innermost one. Returns `None` if the text has
+/// another format.
 fn innermost(mut text: &str) -> Option<String> {
     loop {
         text = text.trim_start_matches('[');
@@ -69,7 +69,7 @@ fn innermost(mut text: &str) -> Option<String> {
             text = ["source: ", "error: ", "message: "].iter().find_map(|field| after(fields, field))?;
         } else if let Some(inner) = rest.strip_prefix('(') {
             text = inner;
-            // The context's description comes before the error.
+            // A `Context` has its description before the error.
             if name == "Context" {
                 text = literal(inner)?.1.strip_prefix(", ")?;
             }
@@ -79,7 +79,7 @@ fn innermost(mut text: &str) -> Option<String> {
     }
 }
 
-/// Returns the text after `field` among the fields of a struct, ignoring quoted texts and inner structs.
+/// Returns the text after `field` among the fields of a struct. Ignores quoted strings and nested structs.
 fn after<'a>(mut fields: &'a str, field: &str) -> Option<&'a str> {
     let mut depth = 0usize;
     loop {
@@ -103,7 +103,7 @@ fn after<'a>(mut fields: &'a str, field: &str) -> Option<&'a str> {
     }
 }
 
-/// Parses a text as `Debug` quotes it, and returns it and the rest.
+/// Parses a string in the format of `Debug`. Returns the string, and the rest of the text.
 fn literal(text: &str) -> Option<(String, &str)> {
     let mut chars = text.strip_prefix('"')?.chars();
     let mut said = String::new();
@@ -127,7 +127,7 @@ fn literal(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Writes the name of a variant as words: `DivideByZero` is "divide by zero".
+/// Converts the name of a variant to words: `DivideByZero` becomes "divide by zero".
 fn words(name: &str) -> String {
     let mut words = String::new();
     for c in name.chars() {
@@ -146,7 +146,7 @@ mod tests {
     use ballista_core::serde::protobuf::FailedTask;
     use std::sync::Arc;
 
-    /// Returns the error of a client whose task failed, as Ballista makes it.
+    /// Returns the error that a client of Ballista receives for a failed task.
     fn passed_on(error: DataFusionError) -> DataFusionError {
         let task = FailedTask::from(BallistaError::from(error)).error;
         DataFusionError::Execution(format!("Job a1 failed: Job failed due to stage 1 failed: {task}\n"))

@@ -1,4 +1,4 @@
-//! Element types and shapes as types of Arrow.
+//! Converts element types and shapes to Arrow types.
 
 use crate::element_types::{arrow, same_elements};
 use crate::error::Error;
@@ -8,15 +8,15 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Field
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The keys under which Arrow has the name and the metadata of an extension type.
+/// The metadata keys for the name and the metadata of an Arrow extension type.
 pub(crate) const EXTENSION: &str = "ARROW:extension:name";
 pub(crate) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
-/// The extension type of tensors whose extents are the same in all rows.
+/// The extension type of tensors that have the same shape in all rows.
 pub(crate) const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
 
-/// The field of the elements of a list.
+/// Returns the field of the elements of a list.
 pub(crate) fn item(of: ArrowType) -> FieldRef {
-    // Named and nullable like the lists of DataFusion's own functions, which then take these as they are.
+    // DataFusion's own functions use this name and nullability, so they accept the lists without a cast.
     Arc::new(Field::new("item", of, true))
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn fixed_size(row: &[Dim]) -> Option<i32> {
     i32::try_from(size).ok()
 }
 
-/// The fields of the entries of a map.
+/// Returns the fields of the entries of a map.
 pub(crate) fn entries(key: &ArrowType, value: &ArrowType) -> Fields {
     Fields::from(vec![Field::new("key", key.clone(), false), Field::new("value", value.clone(), true)])
 }
@@ -74,7 +74,7 @@ pub(crate) fn result_field(name: &str, model: &Model) -> Field {
     }
 }
 
-/// Compares a column with an input, as far as types tell.
+/// Checks the type of a column against an input. Extents that the type does not determine are not checked.
 pub(crate) fn check_column(input: &Input, field: &Field) -> Result<(), Error> {
     let mut of = field.data_type();
     let mut extents = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn check_column(input: &Input, field: &Field) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns an SQL expression that casts a column to the required type.
+/// Returns an SQL expression that casts a column to the type that the input requires.
 fn cure(input: &Input, depth: usize) -> String {
     let element = arrow(input.dtype).map(ArrowType::to_string).unwrap_or_default();
     let depth = input.row().map_or(depth, |row| if depth == 0 && row.len() == 1 { 0 } else { row.len() });
@@ -118,14 +118,14 @@ pub(crate) fn shape_error(input: &Input, got: Vec<Option<usize>>) -> Error {
     Error::Shape { input: input.name.clone(), expected: shape_text(input.row()), got }
 }
 
-/// How the lists of a column become the rows of an input.
+/// How the lists of a column are reshaped to rows of an input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// As they are.
+    /// The lists are not reshaped.
     Same,
-    /// A single number is a row of extents 1.
+    /// A single number becomes a row with this number of extents, all 1.
     Ones(usize),
-    /// A flat list is a row of these extents.
+    /// A flat list becomes a row with these extents.
     Unflattened(Vec<usize>),
 }
 

@@ -1,13 +1,13 @@
-//! A library of a backend that panics in every operation, and while it is dropped.
+//! Exports a backend that panics in every operation and when it is dropped.
 
 use bb::{DataType, Outputs, Primitive, TensorData, ir::op::Param};
 
-/// A backend that makes tensors, and panics when it computes.
+/// A backend that creates tensors, but panics when it computes.
 #[derive(Debug, Default, bb::Backend)]
 #[bb(name = "panics")]
 pub struct Panics;
 
-/// A host tensor, whose last holder panics.
+/// A host tensor that panics when its last reference is dropped.
 #[derive(Debug, Clone)]
 pub struct Fragile(std::sync::Arc<Inner>);
 

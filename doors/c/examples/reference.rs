@@ -1,3 +1,3 @@
-//! A library of the reference backend.
+//! Exports the reference backend as a library.
 
 bb::export_backend!(bb_reference::Reference);

@@ -1,3 +1,3 @@
-//! A library of the backend that runs whole graphs.
+//! Exports the backend that runs whole graphs as a library.
 
 bb::export_backend!(bb_whole_graph::WholeGraph);

@@ -1,9 +1,9 @@
-//! Why a function of the interface failed, on the side that implements it.
+//! The failure of an interface function, as the implementing side builds it.
 
 use crate::abi::{Failure, Status, status};
 use bb_ir::ErrorKind;
 
-/// A status and a text.
+/// A status and a message.
 #[derive(Debug, Clone)]
 pub struct Failed {
     status: Status,
@@ -11,45 +11,45 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Makes a failure of a kind.
+    /// Creates a failure of a kind.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Failed {
         Failed { status: status::of(kind), text: text.into() }
     }
 
-    /// Adds the subject of the failure: `input`, and its name.
+    /// Prepends the subject of the failure to the message, for example `input` and its name.
     #[must_use]
     pub fn about(self, what: &str, name: &str) -> Failed {
         Failed { text: format!("{what} `{}`: {}", bb_ir::text::shown(name), self.text), ..self }
     }
 
-    /// Makes a failure of an error of `bb`, with its causes.
+    /// Creates a failure from an error of `bb`, with its causes.
     pub fn of(error: &bb_core::Error) -> Failed {
         Failed::caused(error.kind(), error)
     }
 
-    /// Makes a failure of an error of any type, with its causes.
+    /// Creates a failure from an error of any type, with its causes.
     pub fn caused(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Failed {
         Failed::new(kind, bb_core::error::causes(error))
     }
 }
 
-/// Runs code for a caller in C: a panic does not leave it, and an error becomes a status and a text.
+/// Runs `body` for a caller in C. An error becomes a status and a message; a panic becomes a status, too, and does not reach the caller.
 ///
 /// # Safety
 ///
-/// `error` is null, or points to a structure whose `text` holds `capacity` bytes.
+/// `error` is null, or points to a structure whose `text` has room for `capacity` bytes.
 pub unsafe fn guarded(error: *mut Failure, body: impl FnOnce() -> Result<(), Failed>) -> Status {
     let failed = match bb_core::runtime::catch(body) {
         Ok(Ok(())) => return status::OK,
         Ok(Err(failed)) => failed,
         Err(message) => Failed { status: status::PANICKED, text: message },
     };
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { write(error, &failed.text) };
     failed.status
 }
 
-/// Writes the text of an error, cut to what there is room for between two characters.
+/// Writes the message of an error, truncated to the caller's buffer at a character boundary.
 ///
 /// # Safety
 ///
@@ -61,7 +61,7 @@ unsafe fn write(error: *mut Failure, text: &str) {
         return;
     }
     let length = text.floor_char_boundary(error.capacity);
-    // SAFETY: `text` holds `capacity` bytes, of which `length` are written, and is no memory of ours.
+    // SAFETY: `text` has room for `capacity` bytes, of these `length` are written, and the caller's buffer does not overlap our string.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), error.text.cast(), length) };
     error.length = length;
 }

@@ -1,9 +1,9 @@
-//! The text of `include/bb.h`.
+//! Generates the text of `include/bb.h`.
 
 use crate::abi::{self, ParameterKind, status};
 use bb_ir::DataType;
 
-/// Writes a type of list.
+/// Returns the declaration of a list type.
 fn list(name: &str, item: &str) -> String {
     format!("typedef struct {name} {{\n    const {item} *items;\n    size_t count;\n}} {name};\n")
 }

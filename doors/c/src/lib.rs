@@ -1,7 +1,7 @@
-//! Backends as libraries with a C interface: [`export_backend!`] makes a library from a backend in Rust, [`load_backend`] makes a backend
-//! from a library in any language, and [`header()`] is the interface for C (`include/bb.h`).
+//! Backends as libraries with a C interface. [`export_backend!`] exports a Rust backend as a library, [`load_backend`] loads a backend from
+//! a library in any language, and [`header()`] returns the C declarations of the interface (`include/bb.h`).
 //!
-//! Users reach this by the feature `loaded` of `bb`. The page `c.md` of its guide says how a backend is written in C.
+//! Users enable this with the feature `loaded` of `bb`. The page `c.md` of the guide explains how to write a backend in C.
 #![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
 pub mod abi;

@@ -1,4 +1,4 @@
-//! Allocators: the library's own, and the programs' own.
+//! The library's own allocator, and allocators that programs pass.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, object};
@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{NonNull, null_mut};
 
-/// `OrtAllocator`, as far as every version of it goes. A program makes one, too.
+/// `OrtAllocator`, with the members that all its versions have. Programs may implement it, too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct OrtAllocator {
@@ -19,12 +19,12 @@ pub(crate) struct OrtAllocator {
     info: Option<unsafe extern "system" fn(*const OrtAllocator) -> *const OrtMemoryInfo>,
 }
 
-/// The allocator of this library, with the members that newer versions have.
+/// The layout of this library's allocator, including the members of newer versions.
 #[repr(C)]
 struct Own {
     front: OrtAllocator,
     reserve: Option<unsafe extern "system" fn(*mut OrtAllocator, usize) -> *mut c_void>,
-    /// `GetStats`, `AllocOnStream` and `Shrink`, all of them optional.
+    /// The optional members `GetStats`, `AllocOnStream` and `Shrink`.
     optional: [Option<unsafe extern "system" fn()>; 3],
 }
 
@@ -39,7 +39,7 @@ static OWN: Own = Own {
     optional: [None; 3],
 };
 
-/// The size of the header before a block, which holds the size of the block. It keeps the block aligned.
+/// The size in bytes of the header before a block. It stores the size of the block, and keeps the block aligned.
 const FRONT: usize = 64;
 
 fn layout(size: usize) -> Option<Layout> {
@@ -48,12 +48,12 @@ fn layout(size: usize) -> Option<Layout> {
 
 unsafe extern "system" fn allocate(_: *mut OrtAllocator, size: usize) -> *mut c_void {
     let Some(layout) = layout(size) else { return null_mut() };
-    // SAFETY: the size is not 0, because of the front.
+    // SAFETY: the size is not 0, because it includes the header.
     let block = unsafe { std::alloc::alloc(layout) };
     if block.is_null() {
         return null_mut();
     }
-    // SAFETY: the front is within the block, and aligned for a number.
+    // SAFETY: the header is within the block, and aligned for a number.
     unsafe {
         block.cast::<usize>().write(size);
         block.add(FRONT).cast()
@@ -83,12 +83,12 @@ pub(crate) fn own() -> *mut OrtAllocator {
     std::ptr::from_ref(&OWN).cast_mut().cast()
 }
 
-/// An allocator that may be one of a program.
+/// A checked pointer to an allocator of this library or of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocator<'a>(&'a OrtAllocator);
 
 impl<'a> Allocator<'a> {
-    /// Takes an allocator.
+    /// Checks the pointer to an allocator.
     ///
     /// # Errors
     ///
@@ -96,9 +96,9 @@ impl<'a> Allocator<'a> {
     ///
     /// # Safety
     ///
-    /// The pointer is null or to an allocator that lives for `'a`, and whose functions conform to the header.
+    /// The pointer is null or points to an allocator that lives for `'a`, and whose functions conform to the header.
     pub(crate) unsafe fn of(pointer: *const OrtAllocator) -> Result<Allocator<'a>> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { object(pointer, "an allocator") }.map(Allocator)
     }
 
@@ -110,10 +110,10 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Memory`] if the allocator gives none.
+    /// [`CallError::Memory`] if the allocator returns null.
     pub(crate) fn block(self, bytes: usize) -> Result<NonNull<u8>> {
         let alloc = self.0.alloc.ok_or(CallError::Null { what: "the function `Alloc` of an allocator" })?;
-        // SAFETY: `of` was promised that the function does what the header says.
+        // SAFETY: the caller of `of` guarantees that the function conforms to the header.
         let block = unsafe { alloc(self.pointer(), bytes) };
         NonNull::new(block.cast()).ok_or(CallError::Memory { bytes })
     }
@@ -122,10 +122,10 @@ impl<'a> Allocator<'a> {
     ///
     /// # Safety
     ///
-    /// The allocator made the block, and the block is not used any more.
+    /// This allocator allocated the block, and the block is no longer used.
     pub(crate) unsafe fn free(self, block: *mut c_void) {
         if let Some(free) = self.0.free {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller upholds the safety contract of this function.
             unsafe { free(self.pointer(), block) };
         }
     }
@@ -137,12 +137,12 @@ impl<'a> Allocator<'a> {
     /// As [`block`](Self::block).
     pub(crate) fn list<T: Copy>(self, items: &[T]) -> Result<*mut T> {
         let block = self.block(size_of_val(items))?.cast::<T>();
-        // SAFETY: the block has as many bytes, and allocators align for every type of C.
+        // SAFETY: the block has room for the list, and allocators align for every type of C.
         unsafe { block.copy_from_nonoverlapping(NonNull::from(items).cast(), items.len()) };
         Ok(block.as_ptr())
     }
 
-    /// Copies a text into a block, with a terminating zero.
+    /// Copies a string into a block, with a terminating zero.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the kind of an allocator's memory.
+    /// Returns the memory type of an allocator.
     AllocatorGetInfo(allocator: *const OrtAllocator, out: *mut *const OrtMemoryInfo) {
         let (allocator, out) = (Allocator::of(allocator)?, OutPlace::at(out, "a place for a kind of memory")?);
         let info = allocator.0.info.ok_or(CallError::Null { what: "the function `Info` of an allocator" })?;
@@ -175,12 +175,12 @@ functions! {
         Ok(())
     }
 
-    /// Returns the allocator of this library, which is not released.
+    /// Returns the allocator of this library. The program need not release it.
     GetAllocatorWithDefaultOptions(out: *mut *mut OrtAllocator) {
         OutPlace::at(out, "a place for an allocator")?.put(own());
         Ok(())
     }
 }
 
-/// Releases an allocator that `CreateAllocator` returned. This is the library's own allocator, which stays.
+/// Does nothing, because `CreateAllocator` returns the library's own allocator, which is never released.
 pub(crate) unsafe extern "system" fn ReleaseAllocator(_: *mut OrtAllocator) {}

@@ -1,4 +1,4 @@
-//! Arguments of calls: pointers as references, texts and lists, and places for results.
+//! Reads the arguments of calls: pointers to objects, strings, lists, and output pointers.
 
 use crate::error::CallError;
 use crate::status::Result;
@@ -13,13 +13,13 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 ///
-/// The pointer is null or to an object that lives for `'a` and is not changed meanwhile but through its locks.
+/// The pointer is null or points to an object that lives for `'a` and is changed only through its locks.
 pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { pointer.as_ref() }.ok_or(CallError::Null { what })
 }
 
-/// Returns the text that a zero ends.
+/// Returns a zero-terminated string.
 ///
 /// # Errors
 ///
@@ -27,13 +27,13 @@ pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &'static str) -> Res
 ///
 /// # Safety
 ///
-/// The pointer is null or to bytes that a zero ends, which live for `'a`.
+/// The pointer is null or points to zero-terminated bytes that live for `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a str> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { bytes(pointer, what) }?.to_str().map_err(|_| CallError::Utf8 { what })
 }
 
-/// Returns the bytes that a zero ends.
+/// Returns the bytes of a zero-terminated string.
 ///
 /// # Errors
 ///
@@ -46,11 +46,11 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_char, what: &'static str) -> Re
     if pointer.is_null() {
         return Err(CallError::Null { what });
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     Ok(unsafe { CStr::from_ptr(pointer) })
 }
 
-/// Returns a list, which may be null if it is empty.
+/// Returns a list. The pointer may be null if the list is empty.
 ///
 /// # Errors
 ///
@@ -58,22 +58,22 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_char, what: &'static str) -> Re
 ///
 /// # Safety
 ///
-/// The pointer is null or to `count` items, which live for `'a` and are not written meanwhile.
+/// The pointer is null or points to `count` items that live for `'a` and are not modified during that time.
 pub(crate) unsafe fn list<'a, T>(first: *const T, count: usize, what: &'static str) -> Result<&'a [T]> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(CallError::Null { what }),
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
 }
 
-/// The place of a result of a call. It may be uninitialized.
+/// An output pointer of a call. The memory behind it may be uninitialized.
 #[derive(Debug)]
 pub(crate) struct OutPlace<T>(NonNull<T>);
 
 impl<T> OutPlace<T> {
-    /// Takes the place behind a pointer.
+    /// Checks an output pointer.
     ///
     /// # Errors
     ///
@@ -81,14 +81,14 @@ impl<T> OutPlace<T> {
     ///
     /// # Safety
     ///
-    /// The pointer is null or to memory for a `T` that no other code uses during the call.
+    /// The pointer is null or points to memory for a `T` that no other code uses during the call.
     pub(crate) unsafe fn at(pointer: *mut T, what: &'static str) -> Result<OutPlace<T>> {
         NonNull::new(pointer).map(OutPlace).ok_or(CallError::Null { what })
     }
 
     /// Writes the result.
     pub(crate) fn put(&self, value: T) {
-        // SAFETY: `at` was promised memory for it.
+        // SAFETY: the caller of `at` guarantees memory for the value.
         unsafe { self.0.as_ptr().write(value) };
     }
 }
@@ -100,7 +100,7 @@ impl<T> OutPlace<*mut T> {
     }
 }
 
-/// Returns extents as numbers that are not negative.
+/// Reads a shape. Its extents must not be negative.
 ///
 /// # Errors
 ///
@@ -110,7 +110,7 @@ impl<T> OutPlace<*mut T> {
 ///
 /// As [`list`].
 pub(crate) unsafe fn shape(first: *const i64, rank: usize) -> Result<Vec<usize>> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let extents = unsafe { list(first, rank, "extents") }?;
     let extent = |&extent: &i64| usize::try_from(extent).map_err(|_| CallError::Extent { extent });
     extents.iter().map(extent).collect()

@@ -1,4 +1,4 @@
-//! Bindings: the inputs of a session and the places of its results, kept from run to run.
+//! Bindings: the inputs and output buffers of a session, kept for several runs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
@@ -24,9 +24,9 @@ pub(crate) struct OrtIoBinding {
 #[derive(Debug, Default)]
 struct Bound {
     inputs: Vec<(String, Arc<HeldValue>)>,
-    /// `None` for an output that each run makes anew.
+    /// The values that outputs are written to. `None` for an output that gets a new value in each run.
     outputs: Vec<(String, Option<Arc<HeldValue>>)>,
-    /// The results of the last run; empty before it.
+    /// The results of the last run. Empty before the first run.
     results: Vec<Arc<HeldValue>>,
 }
 
@@ -35,7 +35,7 @@ impl OrtIoBinding {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Binds an output, and replaces an earlier binding of this name.
+    /// Binds an output. Replaces an earlier binding of the same name.
     fn ask(&self, name: &str, value: Option<Arc<HeldValue>>) -> Result<()> {
         let known = self.session.outputs();
         if !known.iter().any(|port| port.name == name) {
@@ -58,19 +58,19 @@ impl OrtIoBinding {
 ///
 /// As [`object`].
 unsafe fn of<'a>(binding: *const OrtIoBinding) -> Result<&'a OrtIoBinding> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(binding, "a binding") }
 }
 
 functions! {
-    /// Makes a binding.
+    /// Creates a binding.
     CreateIoBinding(session: *mut OrtSession, out: *mut *mut OrtIoBinding) {
         let session = object(session, "a session")?.shared.clone();
         OutPlace::at(out, "a place for a binding")?.give(OrtIoBinding { session, bound: Mutex::default() });
         Ok(())
     }
 
-    /// Binds an input to a value, whose tensor the binding shares.
+    /// Binds an input to a value. The binding shares the value's tensor.
     BindInput(binding: *mut OrtIoBinding, name: *const c_char, value: *const OrtValue) {
         let (binding, name) = (of(binding)?, text(name, "the name of an input")?);
         let value = object(value, "a value")?.held.clone();
@@ -88,13 +88,13 @@ functions! {
         Ok(())
     }
 
-    /// Asks for an output, which is written into a value.
+    /// Binds an output to a value, which each run overwrites.
     BindOutput(binding: *mut OrtIoBinding, name: *const c_char, value: *const OrtValue) {
         let value = object(value, "a value")?.held.clone();
         of(binding)?.ask(text(name, "the name of an output")?, Some(value))
     }
 
-    /// Asks for an output, which each run makes anew.
+    /// Binds an output that gets a new value in each run.
     BindOutputToDevice(binding: *mut OrtIoBinding, name: *const c_char, info: *const OrtMemoryInfo) {
         object(info, "a kind of memory")?.check_host()?;
         of(binding)?.ask(text(name, "the name of an output")?, None)
@@ -155,7 +155,7 @@ functions! {
             count.put(0);
             return Ok(());
         }
-        // The list is made before the values, because a list that cannot be made must not leave them behind.
+        // The list is allocated before the values are created, so that no value leaks if the allocation fails.
         let room = allocator.list(&vec![null_mut::<OrtValue>(); bound.results.len()])?;
         for (index, held) in bound.results.iter().enumerate() {
             room.add(index).write(Box::into_raw(Box::new(OrtValue { held: held.clone() })));
@@ -165,36 +165,36 @@ functions! {
         Ok(())
     }
 
-    /// Does nothing: inputs are in the host's memory.
+    /// Does nothing, because inputs are in the host's memory.
     SynchronizeBoundInputs(binding: *mut OrtIoBinding) {
         of(binding).map(drop)
     }
 
-    /// Does nothing: a run has ended when it returns.
+    /// Does nothing, because a run has completed when it returns.
     SynchronizeBoundOutputs(binding: *mut OrtIoBinding) {
         of(binding).map(drop)
     }
 }
 
-/// Forgets the inputs.
+/// Removes all bound inputs.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a binding.
+/// The pointer is null or points to a binding.
 pub(crate) unsafe extern "system" fn ClearBoundInputs(binding: *mut OrtIoBinding) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     if let Some(binding) = unsafe { binding.as_ref() } {
         quiet((), || binding.bound().inputs.clear());
     }
 }
 
-/// Forgets the outputs and the results.
+/// Removes all bound outputs and the results.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a binding.
+/// The pointer is null or points to a binding.
 pub(crate) unsafe extern "system" fn ClearBoundOutputs(binding: *mut OrtIoBinding) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     if let Some(binding) = unsafe { binding.as_ref() } {
         quiet((), || {
             let mut bound = binding.bound();

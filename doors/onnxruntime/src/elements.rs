@@ -1,11 +1,11 @@
-//! Element types by number.
+//! ONNX Runtime's numbers of element types.
 
 use crate::error::CallError;
 use crate::status::Result;
 use bb::DataType;
 use std::ffi::c_int;
 
-/// The element types by ONNX Runtime's numbers, which differ from ONNX's for the last ones.
+/// The element types in the order of ONNX Runtime's numbers, which start at 1. The last ones differ from ONNX's numbers.
 const TYPES: [DataType; 26] = [
     DataType::F32,
     DataType::U8,
@@ -35,7 +35,7 @@ const TYPES: [DataType; 26] = [
     DataType::F8E8M0,
 ];
 
-/// Returns the element type of a number of ONNX Runtime.
+/// Returns the element type with an ONNX Runtime number.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(crate) fn of_number(number: c_int) -> Result<DataType> {
     place.and_then(|place| TYPES.get(place)).copied().ok_or(CallError::Element { number })
 }
 
-/// Returns ONNX Runtime's number of an element type.
+/// Returns the ONNX Runtime number of an element type.
 ///
 /// # Errors
 ///

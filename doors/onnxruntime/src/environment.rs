@@ -1,7 +1,6 @@
-//! Environments, which hold the state that all sessions share, and information about the library.
+//! Environments, which have the state that sessions share, and information about the library.
 //!
-//! An environment holds the number of threads that sessions share, and the function of the program that takes
-//! messages.
+//! An environment stores the number of threads that its sessions share, and the program's log function.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, own};
@@ -21,22 +20,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// `OrtEnv`.
 #[derive(Debug)]
 pub(crate) struct OrtEnv {
-    /// How many threads compute in sessions that share them; `None` for the number of processors.
+    /// The number of threads of sessions that share them. `None` means the number of processors.
     pub(crate) threads: Option<NonZeroUsize>,
-    /// How the program makes these threads.
+    /// The program's functions that create and join these threads.
     pub(crate) functions: ThreadFunctions,
-    /// The receiver of messages.
+    /// The program's log function.
     pub(crate) logger: Option<Logger>,
-    /// The least severity of messages.
+    /// The minimum severity of messages.
     pub(crate) severity: AtomicI32,
-    /// The name that goes with messages.
+    /// The name of the environment in messages.
     pub(crate) name: CString,
 }
 
-/// `OrtThreadingOptions`: threads that sessions share.
+/// `OrtThreadingOptions`: the options of threads that sessions share.
 #[derive(Debug, Default)]
 pub(crate) struct OrtThreadingOptions {
-    /// 0 means the number of processors.
+    /// The number of threads. 0 means the number of processors.
     threads: AtomicUsize,
     functions: Mutex<ThreadFunctions>,
 }
@@ -47,7 +46,7 @@ impl OrtThreadingOptions {
     }
 }
 
-/// `OrtArenaCfg`: how ONNX Runtime's allocator keeps memory. bb's own does not ask.
+/// `OrtArenaCfg`: the options of ONNX Runtime's allocator. bb's allocator ignores them.
 #[derive(Debug)]
 pub(crate) struct OrtArenaCfg(());
 
@@ -64,7 +63,7 @@ pub(crate) struct OrtEnvCreationOptions {
     entries: *const c_void,
 }
 
-/// Reads a number of threads: 0 means the number of processors.
+/// Checks a number of threads. 0 means the number of processors.
 ///
 /// # Errors
 ///
@@ -74,7 +73,7 @@ pub(crate) fn threads(number: c_int) -> Result<Option<NonZeroUsize>> {
     Ok(NonZeroUsize::new(usize::try_from(number).map_err(|_| wrong())?))
 }
 
-/// Gives an environment to the program.
+/// Creates an environment and writes its pointer for the program.
 ///
 /// # Safety
 ///
@@ -86,7 +85,7 @@ unsafe fn give(
     threading: *const OrtThreadingOptions,
     out: *mut *mut OrtEnv,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (threading, logger, out) = unsafe {
         (
             threading.as_ref(),
@@ -96,7 +95,7 @@ unsafe fn give(
     };
     let name = match name.is_null() {
         true => CString::default(),
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         false => unsafe { bytes(name, "a name") }?.to_owned(),
     };
     let threads = threading.map_or(0, |threading| threading.threads.load(Ordering::Relaxed));
@@ -112,26 +111,26 @@ unsafe fn give(
 }
 
 functions! {
-    /// Makes an environment.
+    /// Creates an environment.
     CreateEnv(severity: c_int, name: *const c_char, out: *mut *mut OrtEnv) {
         give((None, null_mut()), severity, name, null(), out)
     }
 
-    /// Makes an environment with a function for messages.
+    /// Creates an environment with a log function.
     CreateEnvWithCustomLogger(
         logger: Option<Function>, parameter: *mut c_void, severity: c_int, name: *const c_char, out: *mut *mut OrtEnv,
     ) {
         give((logger, parameter), severity, name, null(), out)
     }
 
-    /// Makes an environment whose sessions share threads.
+    /// Creates an environment whose sessions share threads.
     CreateEnvWithGlobalThreadPools(
         severity: c_int, name: *const c_char, threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv,
     ) {
         give((None, null_mut()), severity, name, threading, out)
     }
 
-    /// Makes an environment whose sessions share threads, with a function for messages.
+    /// Creates an environment with a log function, whose sessions share threads.
     CreateEnvWithCustomLoggerAndGlobalThreadPools(
         logger: Option<Function>, parameter: *mut c_void, severity: c_int, name: *const c_char,
         threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv,
@@ -139,48 +138,48 @@ functions! {
         give((logger, parameter), severity, name, threading, out)
     }
 
-    /// Makes an environment of options.
+    /// Creates an environment from options.
     CreateEnvWithOptions(options: *const OrtEnvCreationOptions, out: *mut *mut OrtEnv) {
         let options = object(options, "options of an environment")?;
         let logger = (options.logger, options.logger_parameter);
         give(logger, options.severity, options.log_id, options.threading, out)
     }
 
-    /// Does nothing: bb sends nothing anywhere.
+    /// Does nothing, because bb has no telemetry.
     EnableTelemetryEvents(env: *const OrtEnv) {
         object(env, "an environment").map(drop)
     }
 
-    /// Does nothing: bb sends nothing anywhere.
+    /// Does nothing, because bb has no telemetry.
     DisableTelemetryEvents(env: *const OrtEnv) {
         object(env, "an environment").map(drop)
     }
 
-    /// Does nothing: which language a program has changes nothing.
+    /// Does nothing, because the program's language makes no difference.
     SetLanguageProjection(env: *const OrtEnv, _language: c_int) {
         object(env, "an environment").map(drop)
     }
 
-    /// Sets the least severity of messages.
+    /// Sets the minimum severity of messages.
     UpdateEnvWithCustomLogLevel(env: *mut OrtEnv, severity: c_int) {
         object(env, "an environment")?.severity.store(severity, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Makes options of threads that sessions share.
+    /// Creates options of threads that sessions share.
     CreateThreadingOptions(out: *mut *mut OrtThreadingOptions) {
         OutPlace::at(out, "a place for options")?.give(OrtThreadingOptions::default());
         Ok(())
     }
 
-    /// Sets how many threads compute.
+    /// Sets the number of threads that compute an operation.
     SetGlobalIntraOpNumThreads(options: *mut OrtThreadingOptions, number: c_int) {
         let (options, threads) = (object(options, "options of threads")?, threads(number)?);
         options.threads.store(threads.map_or(0, NonZeroUsize::get), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Does nothing: bb runs the nodes of a model in order, and shares the work of each.
+    /// Does nothing, because bb runs the nodes of a model in order, and parallelizes each node.
     SetGlobalInterOpNumThreads(options: *mut OrtThreadingOptions, number: c_int) {
         object(options, "options of threads")?;
         threads(number).map(drop)
@@ -204,30 +203,30 @@ functions! {
         Ok(())
     }
 
-    /// Does nothing: how bb's threads wait cannot be chosen.
+    /// Does nothing, because the spinning of bb's threads cannot be configured.
     SetGlobalSpinControl(options: *mut OrtThreadingOptions, _spins: c_int) {
         object(options, "options of threads").map(drop)
     }
 
-    /// Only checks the memory: bb allocates with its own pool.
+    /// Checks the memory type. No allocator is registered, because bb allocates from its own pool.
     CreateAndRegisterAllocator(env: *mut OrtEnv, info: *const OrtMemoryInfo, _arena: *const OrtArenaCfg) {
         object(env, "an environment")?;
         object(info, "a kind of memory")?.check_host()
     }
 
-    /// Makes settings of an allocator, which bb does not ask.
+    /// Creates options of an allocator, which bb ignores.
     CreateArenaCfg(_most: usize, _strategy: c_int, _chunk: c_int, _dead: c_int, out: *mut *mut OrtArenaCfg) {
         OutPlace::at(out, "a place for settings")?.give(OrtArenaCfg(()));
         Ok(())
     }
 
-    /// Makes settings of an allocator, which bb does not ask.
+    /// Creates options of an allocator, which bb ignores.
     CreateArenaCfgV2(_keys: *const *const c_char, _values: *const usize, _count: usize, out: *mut *mut OrtArenaCfg) {
         OutPlace::at(out, "a place for settings")?.give(OrtArenaCfg(()));
         Ok(())
     }
 
-    /// Returns the names of the execution providers: only the CPU provider, which programs expect to be always there.
+    /// Returns the names of the execution providers. This is only the CPU provider, which programs expect to exist always.
     GetAvailableProviders(out: *mut *mut *mut c_char, count: *mut c_int) {
         let (out, count) = (OutPlace::at(out, "a place for names")?, OutPlace::at(count, "a place for a count")?);
         let allocator = Allocator::of(own())?;

@@ -1,4 +1,4 @@
-//! Why a call fails, and the number that ONNX Runtime has for it.
+//! The errors of calls, and their ONNX Runtime codes.
 
 use bb::{DataType, ErrorKind};
 use std::ffi::c_int;
@@ -20,28 +20,28 @@ pub(crate) enum Code {
 /// The reason why the library refuses a call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// A pointer is null that the header does not allow to be.
+    /// A pointer is null although the header does not allow it.
     #[error("expected {what}, got null")]
     Null {
         /// The name of the argument.
         what: &'static str,
     },
 
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("expected {what} in UTF-8, got other bytes")]
     Utf8 {
-        /// The name of the text.
+        /// The name of the argument.
         what: &'static str,
     },
 
-    /// The library does not have a function.
+    /// The library does not implement a function.
     #[error("`{function}` is not implemented: this is bb, in the place of ONNX Runtime")]
     Absent {
         /// The function.
         function: &'static str,
     },
 
-    /// The library does not have a part of a function.
+    /// The library does not implement a part of a function.
     #[error("{what} is not implemented: this is bb, in the place of ONNX Runtime")]
     Unsupported {
         /// The part.
@@ -57,14 +57,14 @@ pub(crate) enum CallError {
         name: String,
     },
 
-    /// A number is not one of an element type.
+    /// A number does not identify an element type.
     #[error("there is no element type {number} in ONNX Runtime")]
     Element {
         /// The number.
         number: c_int,
     },
 
-    /// ONNX Runtime has no number for an element type.
+    /// ONNX Runtime has no number for the element type.
     #[error("ONNX Runtime has no element type {dtype}")]
     NoNumber {
         /// The type.
@@ -78,34 +78,34 @@ pub(crate) enum CallError {
         extent: i64,
     },
 
-    /// A number is not one that an argument takes.
+    /// A number is not in the range of an argument.
     #[error("expected {expected}, got {got}")]
     Number {
-        /// The expected argument.
+        /// The name of the expected argument.
         expected: &'static str,
-        /// The given number.
+        /// The number that was passed.
         got: i64,
     },
 
-    /// Memory of the program is too small.
+    /// A buffer of the program is too small.
     #[error("{what} needs {needed} bytes, got {got}")]
     Room {
         /// The contents of the memory.
         what: &'static str,
-        /// The bytes that it takes.
+        /// The required size in bytes.
         needed: usize,
-        /// The bytes that there are.
+        /// The size of the buffer in bytes.
         got: usize,
     },
 
-    /// A list has another length.
+    /// A list has a wrong length.
     #[error("expected {expected} {what}, got {got}")]
     Count {
         /// The items of the list.
         what: &'static str,
-        /// The right length.
+        /// The expected length.
         expected: usize,
-        /// The length.
+        /// The actual length.
         got: usize,
     },
 
@@ -116,43 +116,43 @@ pub(crate) enum CallError {
         what: &'static str,
         /// The index.
         index: usize,
-        /// How many there are.
+        /// The number of items.
         count: usize,
     },
 
-    /// A value is of another kind.
+    /// A value is of a wrong kind.
     #[error("expected {expected}, got {got}")]
     Kind {
         /// The expected kind.
         expected: &'static str,
-        /// The given kind.
+        /// The actual kind.
         got: &'static str,
     },
 
-    /// Memory is not the host's.
+    /// The memory is on a device.
     #[error("the memory `{name}` is not the host's, where bb reads and writes")]
     Device {
         /// The name of the memory.
         name: String,
     },
 
-    /// An allocator gave no memory.
+    /// An allocator returned no memory.
     #[error("no memory for {bytes} bytes")]
     Memory {
         /// The requested number of bytes.
         bytes: usize,
     },
 
-    /// A model has no output of a name.
+    /// A model has no output with this name.
     #[error("the model has no output `{name}`; its outputs are {known:?}")]
     UnknownOutput {
         /// The name.
         name: String,
-        /// The outputs.
+        /// The names of the model's outputs.
         known: Vec<String>,
     },
 
-    /// A result does not fit the value that the program gave for it.
+    /// A result does not fit the value that the program passed for it.
     #[error("output `{name}` is {result}; the value for it is {given}")]
     Output {
         /// The output.
@@ -163,22 +163,22 @@ pub(crate) enum CallError {
         given: String,
     },
 
-    /// A setting has a value that it does not take.
+    /// A setting has an invalid value.
     #[error("`{setting}`: expected {expected}, got `{got}`")]
     Setting {
         /// The setting.
         setting: String,
-        /// The values that it takes.
+        /// The valid values.
         expected: &'static str,
         /// The value.
         got: String,
     },
 
-    /// A tensor or a setting of the program does not fit.
+    /// A tensor or a setting of the program is not valid for the model.
     #[error(transparent)]
     Argument(#[from] bb::ir::Error),
 
-    /// The system has no thread for a run.
+    /// The system cannot create a thread for a run.
     #[error("there is no thread for the run")]
     Thread(#[source] std::io::Error),
 
@@ -199,7 +199,7 @@ pub(crate) enum CallError {
         source: bb::Error,
     },
 
-    /// The libraries of `BB_BACKEND_PATH` cannot be loaded.
+    /// A library of `BB_BACKEND_PATH` cannot be loaded.
     #[error("{message}")]
     Libraries {
         /// The error and its causes.
@@ -215,7 +215,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// Returns the number that ONNX Runtime has for the error.
+    /// Returns the ONNX Runtime code of the error.
     pub(crate) fn code(&self) -> Code {
         match self {
             CallError::Null { .. }
@@ -245,15 +245,15 @@ impl CallError {
     }
 }
 
-/// Returns the code of a loading error. A missing file and an invalid protobuf have codes of their own.
+/// Returns the code of a loading error. A missing file and invalid protobuf bytes have codes of their own.
 fn of_load(error: &bb::Error) -> Code {
-    // The variant is transparent: its source is the source of the inner error.
+    // `bb::Error::Ir` is transparent: its source skips the inner error, so the search starts there.
     let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
         bb::Error::Ir(error) => Some(error),
         other => Some(other),
     };
     while let Some(error) = cause {
-        // The error inside of a file is in a box.
+        // Errors of loading a file contain the inner error in a box.
         let boxed = || error.downcast_ref::<Box<bb::ir::Error>>().map(|error| &**error);
         if let Some(error) = error.downcast_ref::<bb::ir::Error>().or_else(boxed) {
             match error {
@@ -282,7 +282,7 @@ fn of_kind(kind: ErrorKind) -> Code {
 mod tests {
     use super::*;
 
-    /// From memory and from a file.
+    /// Tests bytes in memory and in a file.
     #[test]
     fn bytes_that_are_no_model_have_a_code_of_their_own() {
         let path = std::env::temp_dir().join(format!("no-model-{}.onnx", std::process::id()));

@@ -1,16 +1,16 @@
-//! bb as a replacement of ONNX Runtime's library: programs in C, C++, Rust, JavaScript and others that load `libonnxruntime` run on bb.
+//! A replacement for ONNX Runtime's library: programs in C, C++, Rust, JavaScript and other languages that load `libonnxruntime` run on bb.
 //!
-//! The library exports `OrtGetApiBase`, whose table of functions has the functions for opening and running models. A function that is not
-//! implemented returns the status "not implemented" with its name. `bb/docs/drop-in.md` describes the use of the library.
+//! The library exports `OrtGetApiBase`, which leads to a table with the functions for opening and running models. A function that is not
+//! implemented returns the status "not implemented" with its name. `bb/docs/drop-in.md` explains how to use the library.
 //!
-//! A Rust program on the crate `ort` names this crate instead, in one line:
+//! A Rust program that uses the crate `ort` needs one line instead:
 //!
 //! ```ignore
 //! ort::set_api(bb_onnxruntime::api());
 //! ```
 //!
-//! The feature `ort` has that function, for one version of `ort`; [`api_as`] is for any. The crate implements the public C interface of
-//! ONNX Runtime 1.31.
+//! The feature `ort` adds `api`, for one version of `ort`; [`api_as`] works for any version. The crate implements the public C interface
+//! of ONNX Runtime 1.31.
 #![expect(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
 mod allocator;
@@ -40,7 +40,7 @@ use bb_layers as _;
 use bb_operators as _;
 use std::ffi::{c_char, c_void};
 
-/// The newest version of the table of functions.
+/// The newest supported version of the function table.
 pub const API_VERSION: u32 = 31;
 
 /// `OrtApiBase`.
@@ -51,7 +51,7 @@ pub struct OrtApiBase {
     get_version: extern "system" fn() -> *const c_char,
 }
 
-/// Returns the table of a version; null for one that is newer than [`API_VERSION`].
+/// Returns the function table of a version, or null if the version is newer than [`API_VERSION`].
 extern "system" fn get_api(version: u32) -> *const c_void {
     match version {
         1..=API_VERSION => table::first(),
@@ -59,16 +59,16 @@ extern "system" fn get_api(version: u32) -> *const c_void {
     }
 }
 
-/// Returns the version of ONNX Runtime that has the same functions.
+/// Returns the version of ONNX Runtime with the same functions.
 extern "system" fn get_version() -> *const c_char {
     c"1.31.0".as_ptr()
 }
 
-/// Returns the base table, which gives programs all other functions.
+/// Returns the base table. Programs get all other functions through it.
 #[unsafe(no_mangle)]
 pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     static BASE: OrtApiBase = OrtApiBase { get_api, get_version };
-    // Only programs that load the library call this; those in Rust name the crate.
+    // Sets the advice of errors here, because only programs that load the library call this function. Rust programs depend on the crate.
     let advice = bb_core::error::DoorAdvice {
         backend: "the variable `BB_BACKEND_PATH` names libraries of others",
         left_out: "this library was built without it",
@@ -78,14 +78,14 @@ pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     &raw const BASE
 }
 
-/// Returns the functions as `set_api` of the crate `ort` takes them.
+/// Returns the function table in the type that `set_api` of the crate `ort` expects.
 #[cfg(feature = "ort")]
 pub fn api() -> ort_sys::OrtApi {
-    // SAFETY: the structure has pointers to functions in the order of the header, as the table has.
+    // SAFETY: like the table, the structure has function pointers in the order of the header.
     unsafe { api_as() }
 }
 
-/// Returns the functions as the structure `OrtApi` of any version of the crate `ort-sys`.
+/// Returns the function table as the structure `OrtApi` of any version of the crate `ort-sys`.
 ///
 /// # Panics
 ///
@@ -93,7 +93,7 @@ pub fn api() -> ort_sys::OrtApi {
 ///
 /// # Safety
 ///
-/// `T` is `ort_sys::OrtApi`, of any version of the crate: pointers to functions in the order of the header of ONNX Runtime.
+/// `T` is `ort_sys::OrtApi` of any version of the crate: function pointers in the order of ONNX Runtime's header.
 ///
 /// # Examples
 ///
@@ -106,6 +106,6 @@ pub unsafe fn api_as<T>() -> T {
         size_of::<T>() <= table::SIZE,
         "the crate `ort` asks for functions that are newer than version {API_VERSION}"
     );
-    // SAFETY: the caller says that `T` is the beginning of the table, and it is no longer.
+    // SAFETY: the caller guarantees that `T` is a prefix of the table, and the assertion above checks its size.
     unsafe { table::first().cast::<T>().read() }
 }

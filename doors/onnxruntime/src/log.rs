@@ -1,9 +1,9 @@
-//! Messages to the log functions of programs: the placement of a model's nodes, and the model's false claims. Without a log function,
-//! nothing is written.
+//! Passes messages to the log functions of programs: the placement of a model's nodes, and declarations of the model that are false.
+//! Without a log function, nothing is written.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
-/// `OrtLoggingFunction`: parameter, severity, category, name of the environment or the session, place in the code, message.
+/// `OrtLoggingFunction`, with the arguments: parameter, severity, category, name of the environment or session, source location, message.
 pub(crate) type Function =
     unsafe extern "system" fn(*mut c_void, c_int, *const c_char, *const c_char, *const c_char, *const c_char);
 
@@ -12,7 +12,7 @@ pub(crate) const VERBOSE: c_int = 0;
 /// `ORT_LOGGING_LEVEL_WARNING`.
 pub(crate) const WARNING: c_int = 2;
 
-/// A function of a program that takes messages.
+/// The log function of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logger {
     function: Function,
@@ -25,19 +25,19 @@ unsafe impl Send for Logger {}
 unsafe impl Sync for Logger {}
 
 impl Logger {
-    /// Takes a function of a program.
+    /// Creates a logger from the program's function. Returns `None` if there is no function.
     ///
     /// # Safety
     ///
-    /// The function may be called with the parameter from any thread, as long as what keeps the logger lives.
+    /// Any thread may call the function with the parameter while the owner of the logger lives.
     pub(crate) unsafe fn new(function: Option<Function>, parameter: *mut c_void) -> Option<Logger> {
         function.map(|function| Logger { function, parameter })
     }
 
-    /// Passes on a message.
+    /// Passes a message to the program.
     pub(crate) fn write(&self, severity: c_int, name: &CString, message: &str) {
         let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: `new` was promised that the function may be called; the texts end with a zero and live until it returns.
+        // SAFETY: the caller of `new` guarantees that the function may be called. The strings end with a zero and live until it returns.
         unsafe {
             (self.function)(
                 self.parameter,

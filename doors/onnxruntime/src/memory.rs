@@ -1,4 +1,4 @@
-//! Kinds of memory. Values are in the host's memory with every backend.
+//! Memory types. With every backend, values are in the host's memory.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, bytes, object};
@@ -13,10 +13,10 @@ const CPU: c_int = 0;
 /// `OrtMemoryInfoDeviceType_GPU`.
 const GPU: c_int = 1;
 
-/// The names of memories of the host. Any other name is one of a device, whose memory is not read or written here.
+/// The names of memory types on the host. Other names belong to devices, whose memory is not accessed here.
 const HOST: [&CStr; 3] = [c"Cpu", c"OpenVINO_CPU", c"QnnHtpShared"];
 
-/// `OrtMemoryInfo`: a kind of memory.
+/// `OrtMemoryInfo`: a memory type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrtMemoryInfo {
     name: Cow<'static, CStr>,
@@ -29,7 +29,7 @@ pub(crate) struct OrtMemoryInfo {
 }
 
 impl OrtMemoryInfo {
-    /// The host's memory.
+    /// Returns the memory type of the host.
     pub(crate) fn host() -> &'static OrtMemoryInfo {
         static HOST: OrtMemoryInfo = OrtMemoryInfo {
             name: Cow::Borrowed(c"Cpu"),
@@ -43,7 +43,7 @@ impl OrtMemoryInfo {
         &HOST
     }
 
-    /// Checks that a program can read and write the memory.
+    /// Checks that the host can read and write the memory.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl OrtMemoryInfo {
     }
 }
 
-/// Checks a number that is one of an enumeration.
+/// Checks that a number is in the range of an enumeration.
 fn known(what: &'static str, number: c_int, range: std::ops::RangeInclusive<c_int>) -> Result<c_int> {
     match range.contains(&number) {
         true => Ok(number),
@@ -73,7 +73,7 @@ fn memory_type(number: c_int) -> Result<c_int> {
 }
 
 functions! {
-    /// Makes a kind of memory by its name.
+    /// Creates a memory type from its name.
     CreateMemoryInfo(name: *const c_char, allocator: c_int, id: c_int, memory: c_int, out: *mut *mut OrtMemoryInfo) {
         let (name, out) = (bytes(name, "the name of a memory")?, OutPlace::at(out, "a place for a kind of memory")?);
         out.give(OrtMemoryInfo {
@@ -88,7 +88,7 @@ functions! {
         Ok(())
     }
 
-    /// Makes the kind of the host's memory.
+    /// Creates the memory type of the host.
     CreateCpuMemoryInfo(allocator: c_int, memory: c_int, out: *mut *mut OrtMemoryInfo) {
         let out = OutPlace::at(out, "a place for a kind of memory")?;
         let (allocator_type, memory_type) = (allocator_type(allocator)?, memory_type(memory)?);
@@ -96,7 +96,7 @@ functions! {
         Ok(())
     }
 
-    /// Makes a kind of memory of any name.
+    /// Creates a memory type with any name.
     CreateMemoryInfo_V2(
         name: *const c_char, device_type: c_int, vendor: u32, id: i32, device_memory: c_int, _alignment: usize, allocator: c_int,
         out: *mut *mut OrtMemoryInfo,
@@ -114,7 +114,7 @@ functions! {
         Ok(())
     }
 
-    /// Compares two kinds: 0 if they are the same.
+    /// Compares two memory types. Writes 0 if they are equal.
     CompareMemoryInfo(one: *const OrtMemoryInfo, other: *const OrtMemoryInfo, out: *mut c_int) {
         let what = "a kind of memory";
         let same = object(one, what)? == object(other, what)?;
@@ -122,28 +122,28 @@ functions! {
         Ok(())
     }
 
-    /// Returns the name, which lives as long as the kind.
+    /// Returns the name, which lives as long as the memory type.
     MemoryInfoGetName(info: *const OrtMemoryInfo, out: *mut *const c_char) {
         let name = object(info, "a kind of memory")?.name.as_ptr();
         OutPlace::at(out, "a place for a name")?.put(name);
         Ok(())
     }
 
-    /// Returns the number of the device.
+    /// Returns the id of the device.
     MemoryInfoGetId(info: *const OrtMemoryInfo, out: *mut c_int) {
         let id = object(info, "a kind of memory")?.id;
         OutPlace::at(out, "a place for a number")?.put(id);
         Ok(())
     }
 
-    /// Returns the type of the memory.
+    /// Returns the kind of the memory, `OrtMemType`.
     MemoryInfoGetMemType(info: *const OrtMemoryInfo, out: *mut c_int) {
         let memory_type = object(info, "a kind of memory")?.memory_type;
         OutPlace::at(out, "a place for a type")?.put(memory_type);
         Ok(())
     }
 
-    /// Returns the type of its allocators.
+    /// Returns the type of allocators for the memory.
     MemoryInfoGetType(info: *const OrtMemoryInfo, out: *mut c_int) {
         let allocator_type = object(info, "a kind of memory")?.allocator_type;
         OutPlace::at(out, "a place for a type")?.put(allocator_type);
@@ -151,36 +151,36 @@ functions! {
     }
 }
 
-/// Returns the type of the device. It cannot fail: null is the host.
+/// Returns the type of the device. Cannot fail: for null, it is the host.
 ///
 /// # Safety
 ///
-/// The pointers are null, or to a kind of memory and to a place for a number.
+/// The pointers are null, or point to a memory type and to memory for a number.
 pub(crate) unsafe extern "system" fn MemoryInfoGetDeviceType(info: *const OrtMemoryInfo, out: *mut c_int) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (info, out) = unsafe { (info.as_ref(), OutPlace::at(out, "a place for a type")) };
     if let Ok(out) = out {
         out.put(info.map_or(CPU, |info| info.device_type));
     }
 }
 
-/// Returns whether the host can use the memory of the device; 0 for the host itself.
+/// Returns the device memory type, which says whether the host can access the device's memory. 0 for the host itself.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a kind of memory.
+/// The pointer is null or points to a memory type.
 pub(crate) unsafe extern "system" fn MemoryInfoGetDeviceMemType(info: *const OrtMemoryInfo) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { info.as_ref() }.map_or(0, |info| info.device_memory)
 }
 
-/// Returns the number of the device's vendor.
+/// Returns the id of the device's vendor.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a kind of memory.
+/// The pointer is null or points to a memory type.
 pub(crate) unsafe extern "system" fn MemoryInfoGetVendorId(info: *const OrtMemoryInfo) -> u32 {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { info.as_ref() }.map_or(0, |info| info.vendor)
 }
 

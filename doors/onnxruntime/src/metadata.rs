@@ -10,7 +10,7 @@ use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The metadata of a model. A compiled model has none.
+/// The metadata of a model. It is empty for a compiled model.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     producer: String,
@@ -43,7 +43,7 @@ impl Facts {
 #[derive(Debug)]
 pub(crate) struct OrtModelMetadata(pub(crate) Arc<Facts>);
 
-/// Copies a text of a model into a block.
+/// Copies a string of the metadata into a block.
 ///
 /// # Safety
 ///
@@ -54,7 +54,7 @@ unsafe fn give(
     out: *mut *mut c_char,
     text: fn(&Facts) -> &str,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (metadata, allocator, out) = unsafe {
         (object(metadata, "metadata")?, Allocator::of(allocator)?, OutPlace::at(out, "a place for a text")?)
     };
@@ -90,7 +90,7 @@ functions! {
         give(metadata, allocator, out, |facts| &facts.graph_description)
     }
 
-    /// Returns an entry by its key; null if it does not exist.
+    /// Returns the value of an entry, or null if the key does not exist.
     ModelMetadataLookupCustomMetadataMap(
         metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, key: *const c_char, out: *mut *mut c_char,
     ) {
@@ -104,7 +104,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the keys of the entries: null if there are none.
+    /// Returns the keys of the entries, or null if there are none.
     ModelMetadataGetCustomMetadataMapKeys(
         metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, out: *mut *mut *mut c_char, count: *mut i64,
     ) {

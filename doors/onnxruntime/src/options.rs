@@ -1,4 +1,4 @@
-//! Options of sessions.
+//! The options of sessions.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, bytes, list, object, text};
@@ -17,44 +17,44 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `ORTCHAR_T`, a unit of a path.
+/// `ORTCHAR_T`, a code unit of a path.
 #[cfg(windows)]
 pub(crate) type PathChar = u16;
-/// `ORTCHAR_T`, a unit of a path.
+/// `ORTCHAR_T`, a code unit of a path.
 #[cfg(not(windows))]
 pub(crate) type PathChar = c_char;
 
-/// `OrtSessionOptions`. Another thread may stop the loading that uses them.
+/// `OrtSessionOptions`. Another thread may stop a load that uses them.
 #[derive(Debug, Default)]
 pub(crate) struct OrtSessionOptions {
     settings: Mutex<Settings>,
     stop: Mutex<CancelToken>,
 }
 
-/// The settings of a program.
+/// The settings that the program has made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// How many threads compute; `None` for the number of processors.
+    /// The number of threads. `None` means the number of processors.
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Whether the environment's threads are used.
+    /// Whether the session uses the environment's threads.
     pub(crate) shares_threads: bool,
-    /// How the program makes threads.
+    /// The program's functions that create and join threads.
     pub(crate) functions: ThreadFunctions,
-    /// Extents by the name of a symbolic dimension.
+    /// The names of symbolic dimensions, and their extents.
     pub(crate) dims: Vec<(String, usize)>,
-    /// Extents by the denotation of a dimension, for example `DATA_BATCH`.
+    /// The denotations of dimensions, for example `DATA_BATCH`, and their extents.
     pub(crate) denotations: Vec<(String, usize)>,
-    /// Settings by name. ONNX Runtime's own change nothing here.
+    /// Settings by name. ONNX Runtime's own settings have no effect here.
     entries: BTreeMap<CString, CString>,
-    /// Tensors that replace constants of the model, by name.
+    /// The names of the model's constants that are replaced, and the replacements.
     pub(crate) initializers: Vec<(String, TensorData)>,
-    /// Contents of files of external data, by the location that the model names.
+    /// The contents of external data files, by the names that the model uses for the files.
     pub(crate) files: Vec<(String, Bytes)>,
-    /// The receiver of messages, instead of the environment's.
+    /// The log function, if the session does not use the environment's.
     pub(crate) logger: Option<Logger>,
-    /// The least severity of messages; `None` for the environment's.
+    /// The minimum severity of messages. `None` means the environment's.
     pub(crate) severity: Option<c_int>,
-    /// The name that goes with messages; `None` for the environment's.
+    /// The name in messages. `None` means the environment's.
     pub(crate) name: Option<CString>,
     mode: c_int,
     no_pattern: bool,
@@ -87,7 +87,7 @@ impl Settings {
         value.to_str().map(Some).map_err(|_| CallError::Utf8 { what: "the value of a setting" })
     }
 
-    /// Iterates over the settings whose names begin so, without the beginning.
+    /// Iterates over the settings whose names begin with a prefix. The prefix is removed from the names.
     pub(crate) fn entries<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pair =
             |(name, value): (&'a CString, &'a CString)| Some((name.to_str().ok()?, value.to_str().ok()?));
@@ -96,23 +96,23 @@ impl Settings {
     }
 }
 
-/// Returns options.
+/// Returns the options behind a pointer.
 ///
 /// # Safety
 ///
 /// As [`object`].
 unsafe fn of<'a>(options: *const OrtSessionOptions) -> Result<&'a OrtSessionOptions> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(options, "options of a session") }
 }
 
-/// Accepts a setting that concerns how ONNX Runtime works inside.
+/// Accepts a setting of ONNX Runtime's internals, and ignores it.
 ///
 /// # Safety
 ///
 /// As [`object`].
 unsafe fn accept(options: *const OrtSessionOptions) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { of(options) }.map(drop)
 }
 
@@ -131,11 +131,11 @@ unsafe fn initializers(
     values: *const *const OrtValue,
     count: usize,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (options, names, values) =
         unsafe { (of(options)?, list(names, count, "names")?, list(values, count, "values")?) };
     for (name, value) in names.iter().zip(values) {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (name, value) = unsafe { (text(*name, "the name of a constant")?, object(*value, "a value")?) };
         let HeldValue::Tensor(tensor) = &*value.held else {
             return Err(CallError::Kind { expected: "a tensor", got: value.held.kind() });
@@ -148,24 +148,24 @@ unsafe fn initializers(
     Ok(())
 }
 
-/// Returns a path as a text, as models name files.
+/// Returns the path behind a pointer.
 ///
 /// # Safety
 ///
-/// The pointer is null or to units of a path that a zero ends.
+/// The pointer is null or points to a zero-terminated path.
 #[cfg(not(windows))]
 pub(crate) unsafe fn path<'a>(pointer: *const PathChar) -> Result<std::borrow::Cow<'a, std::path::Path>> {
     use std::os::unix::ffi::OsStrExt;
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let path = unsafe { bytes(pointer, "a path") }?;
     Ok(std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).into())
 }
 
-/// Returns a path as a text, as models name files.
+/// Returns the path behind a pointer.
 ///
 /// # Safety
 ///
-/// The pointer is null or to units of a path that a zero ends.
+/// The pointer is null or points to a zero-terminated path.
 #[cfg(windows)]
 pub(crate) unsafe fn path<'a>(pointer: *const PathChar) -> Result<std::borrow::Cow<'a, std::path::Path>> {
     use std::os::windows::ffi::OsStringExt;
@@ -173,17 +173,17 @@ pub(crate) unsafe fn path<'a>(pointer: *const PathChar) -> Result<std::borrow::C
         return Err(CallError::Null { what: "a path" });
     }
     let mut length = 0;
-    // SAFETY: the caller says that a zero ends the path.
+    // SAFETY: the caller guarantees that the path is zero-terminated.
     while unsafe { *pointer.add(length) } != 0 {
         length += 1;
     }
-    // SAFETY: as many units were read.
+    // SAFETY: the loop has read `length` units.
     let units = unsafe { std::slice::from_raw_parts(pointer, length) };
     Ok(std::path::PathBuf::from(std::ffi::OsString::from_wide(units)).into())
 }
 
 functions! {
-    /// Makes options.
+    /// Creates options.
     CreateSessionOptions(out: *mut *mut OrtSessionOptions) {
         OutPlace::at(out, "a place for options")?.give(OrtSessionOptions::default());
         Ok(())
@@ -196,104 +196,104 @@ functions! {
         Ok(())
     }
 
-    /// Not supported: bb has no file of this kind; `bb compile` writes compiled models.
+    /// Returns an error, because bb does not write this format. `bb compile` writes compiled models.
     SetOptimizedModelFilePath(options: *mut OrtSessionOptions, _path: *const PathChar) {
         accept(options)?;
         Err(CallError::Unsupported { what: "writing the optimized model" })
     }
 
-    /// Does nothing: bb runs the nodes of a model in order, and shares the work of each.
+    /// Stores the mode. It has no effect, because bb runs the nodes of a model in order, and parallelizes each node.
     SetSessionExecutionMode(options: *mut OrtSessionOptions, mode: c_int) {
         of(options)?.settings().mode = mode;
         Ok(())
     }
 
-    /// Returns what `SetSessionExecutionMode` set.
+    /// Returns the mode that `SetSessionExecutionMode` stored.
     GetSessionExecutionMode(options: *const OrtSessionOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a number")?.put(of(options)?.settings().mode);
         Ok(())
     }
 
-    /// Is not there: `bb profile` measures the parts of a model.
+    /// Returns an error, because the library does not write profiles. `bb profile` measures the parts of a model.
     EnableProfiling(options: *mut OrtSessionOptions, _path: *const PathChar) {
         accept(options)?;
         Err(CallError::Unsupported { what: "writing a file of times" })
     }
 
-    /// Does nothing: nothing is measured.
+    /// Does nothing, because sessions are not profiled.
     DisableProfiling(options: *mut OrtSessionOptions) {
         accept(options)
     }
 
-    /// Does nothing: bb plans memory by itself.
+    /// Stores the flag. It has no effect, because bb plans memory itself.
     EnableMemPattern(options: *mut OrtSessionOptions) {
         of(options)?.settings().no_pattern = false;
         Ok(())
     }
 
-    /// Does nothing: bb plans memory by itself.
+    /// Stores the flag. It has no effect, because bb plans memory itself.
     DisableMemPattern(options: *mut OrtSessionOptions) {
         of(options)?.settings().no_pattern = true;
         Ok(())
     }
 
-    /// Returns the flag that the two functions before set.
+    /// Returns the flag that `EnableMemPattern` and `DisableMemPattern` store.
     GetMemPatternEnabled(options: *const OrtSessionOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a number")?.put(c_int::from(!of(options)?.settings().no_pattern));
         Ok(())
     }
 
-    /// Does nothing: bb allocates with its own pool.
+    /// Does nothing, because bb allocates from its own pool.
     EnableCpuMemArena(options: *mut OrtSessionOptions) {
         accept(options)
     }
 
-    /// Does nothing: bb allocates with its own pool.
+    /// Does nothing, because bb allocates from its own pool.
     DisableCpuMemArena(options: *mut OrtSessionOptions) {
         accept(options)
     }
 
-    /// Sets the name that goes with messages.
+    /// Sets the name of the session in messages.
     SetSessionLogId(options: *mut OrtSessionOptions, name: *const c_char) {
         of(options)?.settings().name = Some(bytes(name, "a name")?.to_owned());
         Ok(())
     }
 
-    /// Does nothing: bb has no levels of verbose messages.
+    /// Does nothing, because bb has no levels of verbosity.
     SetSessionLogVerbosityLevel(options: *mut OrtSessionOptions, _level: c_int) {
         accept(options)
     }
 
-    /// Sets the least severity of messages; -1 for the environment's.
+    /// Sets the minimum severity of messages. -1 means the environment's.
     SetSessionLogSeverityLevel(options: *mut OrtSessionOptions, level: c_int) {
         of(options)?.settings().severity = (level >= 0).then_some(level);
         Ok(())
     }
 
-    /// Sets the function for messages.
+    /// Sets the log function.
     SetUserLoggingFunction(options: *mut OrtSessionOptions, logger: Option<Function>, parameter: *mut c_void) {
         of(options)?.settings().logger = Logger::new(logger, parameter);
         Ok(())
     }
 
-    /// Does nothing: bb rewrites a model where that is exact.
+    /// Does nothing, because bb always applies its rewrites of the model, which are exact.
     SetSessionGraphOptimizationLevel(options: *mut OrtSessionOptions, _level: c_int) {
         accept(options)
     }
 
-    /// Sets how many threads compute; 0 for the number of processors.
+    /// Sets the number of threads. 0 means the number of processors.
     SetIntraOpNumThreads(options: *mut OrtSessionOptions, number: c_int) {
         of(options)?.settings().threads = threads(number)?;
         Ok(())
     }
 
-    /// Does nothing: bb runs the nodes of a model in order, and shares the work of each.
+    /// Does nothing, because bb runs the nodes of a model in order, and parallelizes each node.
     SetInterOpNumThreads(options: *mut OrtSessionOptions, number: c_int) {
         accept(options)?;
         threads(number).map(drop)
     }
 
-    /// Sets that a session has the threads of its environment.
+    /// Creates a session use the threads of its environment.
     DisablePerSessionThreads(options: *mut OrtSessionOptions) {
         of(options)?.settings().shares_threads = true;
         Ok(())
@@ -317,26 +317,26 @@ functions! {
         Ok(())
     }
 
-    /// Does nothing: the same run gives the same results anyway.
+    /// Does nothing, because runs are always deterministic.
     SetDeterministicCompute(options: *mut OrtSessionOptions, _on: bool) {
         accept(options)
     }
 
-    /// Sets the extents of dimensions by their denotation.
+    /// Sets the extent of dimensions by their denotation.
     AddFreeDimensionOverride(options: *mut OrtSessionOptions, denotation: *const c_char, value: i64) {
         let (name, value) = (text(denotation, "what a dimension stands for")?, extent(value)?);
         of(options)?.settings().denotations.push((name.to_owned(), value));
         Ok(())
     }
 
-    /// Sets the extents of symbolic dimensions of a name. A name that the model does not have changes nothing.
+    /// Sets the extent of the symbolic dimension with a name. A name that the model does not have has no effect.
     AddFreeDimensionOverrideByName(options: *mut OrtSessionOptions, name: *const c_char, value: i64) {
         let (name, value) = (text(name, "the name of a dimension")?, extent(value)?);
         of(options)?.settings().dims.push((name.to_owned(), value));
         Ok(())
     }
 
-    /// Sets a setting by name: bb has `bb.backend` and `bb.limits.NAME`, and ONNX Runtime's own settings change nothing.
+    /// Sets a setting by name. bb's settings are `bb.backend` and `bb.limits.NAME`; ONNX Runtime's own settings have no effect.
     AddSessionConfigEntry(options: *mut OrtSessionOptions, name: *const c_char, value: *const c_char) {
         let (name, value) = (text(name, "the name of a setting")?, bytes(value, "the value of a setting")?);
         if name.starts_with("bb.") && name != "bb.backend" && !name.starts_with("bb.limits.") {
@@ -358,7 +358,7 @@ functions! {
         Ok(())
     }
 
-    /// Copies the value of a setting. Without memory for it, only the number of bytes is written.
+    /// Copies the value of a setting. If no memory is passed, only the size in bytes is written.
     GetSessionConfigEntry(options: *const OrtSessionOptions, name: *const c_char, value: *mut c_char, size: *mut usize) {
         let (name, place) = (bytes(name, "the name of a setting")?, OutPlace::at(size, "a place for a size")?);
         let settings = of(options)?.settings();
@@ -386,7 +386,7 @@ functions! {
         Ok(())
     }
 
-    /// Accepts the execution provider of the CPU. Others are not there.
+    /// Accepts the CPU execution provider, and refuses others.
     SessionOptionsAppendExecutionProvider(
         options: *mut OrtSessionOptions, name: *const c_char, _keys: *const *const c_char, _values: *const *const c_char,
         _count: usize,
@@ -398,12 +398,12 @@ functions! {
         }
     }
 
-    /// Does nothing: there is one execution provider.
+    /// Does nothing, because there is only one execution provider.
     SessionOptionsSetEpSelectionPolicy(options: *mut OrtSessionOptions, _policy: c_int) {
         accept(options)
     }
 
-    /// Stops the loading that uses the options, or lets the next one begin.
+    /// Stops a load that uses the options, or allows further loads.
     SessionOptionsSetLoadCancellationFlag(options: *mut OrtSessionOptions, stop: bool) {
         let mut token = of(options)?.stop.lock().unwrap_or_else(PoisonError::into_inner);
         match stop {
@@ -425,7 +425,7 @@ functions! {
         initializers(options, names, values, count)
     }
 
-    /// Gives the contents of files of external data.
+    /// Sets the contents of external data files.
     AddExternalInitializersFromMemory(
         options: *mut OrtSessionOptions, names: *const *const PathChar, buffers: *const *mut c_char, lengths: *const usize,
         count: usize,
@@ -445,16 +445,16 @@ releases! {
     ReleaseSessionOptions(OrtSessionOptions);
 }
 
-/// Accepts the execution provider of the CPU. ONNX Runtime's library exports this function in addition to the table.
+/// Accepts the CPU execution provider. Like ONNX Runtime's library, this library exports the function in addition to the table.
 ///
 /// # Safety
 ///
-/// The pointer is null or to options of a session.
+/// The pointer is null or points to options of a session.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn OrtSessionOptionsAppendExecutionProvider_CPU(
     options: *mut c_void,
     _use_arena: c_int,
 ) -> *mut c_void {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     guarded(|| unsafe { accept(options.cast_const().cast()) }).cast()
 }

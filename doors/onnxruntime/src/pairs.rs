@@ -1,4 +1,5 @@
-//! Texts by name: `OrtKeyValuePairs`. Its functions cannot fail, so that null and texts that are not UTF-8 are ignored.
+//! Maps from strings to strings: `OrtKeyValuePairs`. The functions cannot report errors, so they ignore null and strings that are not
+//! UTF-8.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::OutPlace;
@@ -16,27 +17,27 @@ pub(crate) struct OrtKeyValuePairs {
 }
 
 impl OrtKeyValuePairs {
-    /// Makes pairs.
+    /// Creates pairs.
     pub(crate) fn of(pairs: BTreeMap<CString, CString>) -> OrtKeyValuePairs {
         let mut made = OrtKeyValuePairs { pairs, ..OrtKeyValuePairs::default() };
         made.point();
         made
     }
 
-    /// Points to the texts again, after they were changed.
+    /// Updates the pointers to the strings after a change.
     fn point(&mut self) {
         self.keys = self.pairs.keys().map(|key| key.as_ptr()).collect();
         self.values = self.pairs.values().map(|value| value.as_ptr()).collect();
     }
 }
 
-/// Makes an empty list of pairs.
+/// Creates an empty list of pairs.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a place for a pointer.
+/// The pointer is null or points to memory for a pointer.
 pub(crate) unsafe extern "system" fn CreateKeyValuePairs(out: *mut *mut OrtKeyValuePairs) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     if let Ok(out) = unsafe { OutPlace::at(out, "a place for pairs") } {
         out.give(OrtKeyValuePairs::default());
     }
@@ -46,18 +47,18 @@ pub(crate) unsafe extern "system" fn CreateKeyValuePairs(out: *mut *mut OrtKeyVa
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs that no other code uses and to texts that end with a zero.
+/// The pointers are null, or point to pairs that no other code uses and to zero-terminated strings.
 pub(crate) unsafe extern "system" fn AddKeyValuePair(
     pairs: *mut OrtKeyValuePairs,
     key: *const c_char,
     value: *const c_char,
 ) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Some(pairs) = (unsafe { pairs.as_mut() }) else { return };
     if key.is_null() || value.is_null() {
         return;
     }
-    // SAFETY: the caller says so, and the pointers are not null.
+    // SAFETY: the caller upholds the safety contract of this function, and no pointer is null.
     let (key, value) = unsafe { (CStr::from_ptr(key), CStr::from_ptr(value)) };
     quiet((), || {
         if !key.is_empty() {
@@ -71,35 +72,35 @@ pub(crate) unsafe extern "system" fn AddKeyValuePair(
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs and to a text that ends with a zero.
+/// Returns the value of a key, which lives until the pairs are changed; null if the key does not exist.
 pub(crate) unsafe extern "system" fn GetKeyValue(
     pairs: *const OrtKeyValuePairs,
     key: *const c_char,
 ) -> *const c_char {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Some(pairs) = (unsafe { pairs.as_ref() }) else { return null() };
     if key.is_null() {
         return null();
     }
-    // SAFETY: the caller says so, and the pointer is not null.
+    // SAFETY: the caller upholds the safety contract of this function, and no pointer is null.
     let key = unsafe { CStr::from_ptr(key) };
     pairs.pairs.get(key).map_or(null(), |value| value.as_ptr())
 }
 
-/// Returns all keys and values, which live until the pairs are changed.
+/// Returns pointers to all keys and values, which live until the pairs are changed.
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs and to places for the results.
+/// The pointers are null, or point to pairs and to memory for the results.
 pub(crate) unsafe extern "system" fn GetKeyValuePairs(
     pairs: *const OrtKeyValuePairs,
     keys: *mut *const *const c_char,
     values: *mut *const *const c_char,
     count: *mut usize,
 ) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Some(pairs) = (unsafe { pairs.as_ref() }) else { return };
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let places = unsafe {
         (OutPlace::at(keys, "keys"), OutPlace::at(values, "values"), OutPlace::at(count, "a count"))
     };
@@ -114,12 +115,12 @@ pub(crate) unsafe extern "system" fn GetKeyValuePairs(
 ///
 /// # Safety
 ///
-/// The pointers are null, or to pairs that no other code uses and to a text that ends with a zero.
+/// The pointers are null, or point to pairs that no other code uses and to a zero-terminated string.
 pub(crate) unsafe extern "system" fn RemoveKeyValuePair(pairs: *mut OrtKeyValuePairs, key: *const c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Some(pairs) = (unsafe { pairs.as_mut() }) else { return };
     if !key.is_null() {
-        // SAFETY: the caller says so, and the pointer is not null.
+        // SAFETY: the caller upholds the safety contract of this function, and no pointer is null.
         let key = unsafe { CStr::from_ptr(key) };
         quiet((), || {
             pairs.pairs.remove(key);

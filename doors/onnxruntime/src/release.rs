@@ -1,20 +1,20 @@
-//! Releasing objects, which reports nothing.
+//! Releases objects. The functions cannot report errors.
 
 use bb_core::runtime::catch;
 
-/// Runs `f`, which cannot report; a panic ends it, and `otherwise` is returned.
+/// Runs `f` and catches a panic. Returns `otherwise` after a panic, because the caller cannot report it.
 pub(crate) fn quiet<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
     catch(f).unwrap_or(otherwise)
 }
 
-/// Drops an object that [`OutPlace::give`](crate::arguments::OutPlace::give) made.
+/// Drops an object that [`OutPlace::give`](crate::arguments::OutPlace::give) created.
 ///
 /// # Safety
 ///
-/// The pointer is null, or was made so and not dropped.
+/// The pointer is null, or was created by `give` and not dropped.
 pub(crate) unsafe fn drop_object<T>(object: *mut T) {
     if !object.is_null() {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         quiet((), || drop(unsafe { Box::from_raw(object) }));
     }
 }
@@ -26,9 +26,9 @@ macro_rules! releases {
         ///
         /// # Safety
         ///
-        /// The pointer is null, or this library made the object and it has not been released.
+        /// The pointer is null, or this library created the object and it has not been released.
         pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller upholds the safety contract of this function.
             unsafe { $crate::release::drop_object(object) }
         }
     )*};

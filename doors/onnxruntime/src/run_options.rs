@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `OrtRunOptions`. Other threads may end the runs that use them.
+/// `OrtRunOptions`. Other threads may cancel the runs that use them.
 #[derive(Debug, Default)]
 pub(crate) struct OrtRunOptions(Mutex<Settings>);
 
@@ -28,7 +28,7 @@ impl OrtRunOptions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what ends the runs that begin now.
+    /// Returns the cancellation token of runs that begin now.
     pub(crate) fn token(&self) -> CancelToken {
         self.settings().token.clone()
     }
@@ -40,93 +40,93 @@ impl OrtRunOptions {
 ///
 /// As [`object`].
 unsafe fn of<'a>(options: *const OrtRunOptions) -> Result<&'a OrtRunOptions> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(options, "options of a run") }
 }
 
 functions! {
-    /// Makes options.
+    /// Creates options.
     CreateRunOptions(out: *mut *mut OrtRunOptions) {
         OutPlace::at(out, "a place for options")?.give(OrtRunOptions::default());
         Ok(())
     }
 
-    /// Keeps a level; runs have no messages.
+    /// Stores a level. It has no effect, because runs log nothing.
     RunOptionsSetRunLogVerbosityLevel(options: *mut OrtRunOptions, level: c_int) {
         of(options)?.settings().verbosity = level;
         Ok(())
     }
 
-    /// Keeps a level; runs have no messages.
+    /// Stores a level. It has no effect, because runs log nothing.
     RunOptionsSetRunLogSeverityLevel(options: *mut OrtRunOptions, level: c_int) {
         of(options)?.settings().severity = level;
         Ok(())
     }
 
-    /// Sets a text that identifies the run for the program.
+    /// Sets a string that identifies the run for the program.
     RunOptionsSetRunTag(options: *mut OrtRunOptions, tag: *const c_char) {
         of(options)?.settings().tag = bytes(tag, "a tag")?.to_owned();
         Ok(())
     }
 
-    /// Returns the level.
+    /// Returns the stored level.
     RunOptionsGetRunLogVerbosityLevel(options: *const OrtRunOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().verbosity);
         Ok(())
     }
 
-    /// Returns the level.
+    /// Returns the stored level.
     RunOptionsGetRunLogSeverityLevel(options: *const OrtRunOptions, out: *mut c_int) {
         OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().severity);
         Ok(())
     }
 
-    /// Returns the tag, which lives until it is set again.
+    /// Returns the tag, which is valid until it is set again.
     RunOptionsGetRunTag(options: *const OrtRunOptions, out: *mut *const c_char) {
         OutPlace::at(out, "a place for a tag")?.put(of(options)?.settings().tag.as_ptr());
         Ok(())
     }
 
-    /// Ends the runs that use the options, and those that begin with them.
+    /// Cancels the runs that use the options, including runs that begin later.
     RunOptionsSetTerminate(options: *mut OrtRunOptions) {
         of(options)?.token().cancel();
         Ok(())
     }
 
-    /// Allows new runs with the options. Ended runs stay ended.
+    /// Allows new runs with the options. Cancelled runs stay cancelled.
     RunOptionsUnsetTerminate(options: *mut OrtRunOptions) {
         of(options)?.settings().token = CancelToken::new();
         Ok(())
     }
 
-    /// Keeps a setting; ONNX Runtime's own change nothing.
+    /// Stores a setting. ONNX Runtime's own settings have no effect.
     AddRunConfigEntry(options: *mut OrtRunOptions, name: *const c_char, value: *const c_char) {
         let (name, value) = (bytes(name, "the name of a setting")?, bytes(value, "the value of a setting")?);
         of(options)?.settings().entries.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
 
-    /// Does nothing: nothing is measured.
+    /// Does nothing, because runs are not profiled.
     RunOptionsDisableProfiling(options: *mut OrtRunOptions) {
         of(options).map(drop)
     }
 }
 
-/// Returns the value of a setting, which lives until it is set again; null if it is not set.
+/// Returns the value of a setting, which is valid until it is set again. Returns null if it is not set.
 ///
 /// # Safety
 ///
-/// The pointers are null, or to options and to a text that ends with a zero.
+/// The pointers are null, or point to options and to a zero-terminated string.
 pub(crate) unsafe extern "system" fn GetRunConfigEntry(
     options: *const OrtRunOptions,
     name: *const c_char,
 ) -> *const c_char {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Some(options) = (unsafe { options.as_ref() }) else { return null() };
     if name.is_null() {
         return null();
     }
-    // SAFETY: the caller says so, and the pointer is not null.
+    // SAFETY: the caller upholds the safety contract of this function, and no pointer is null.
     let name = unsafe { CStr::from_ptr(name) };
     options.settings().entries.get(name).map_or(null(), |value| value.as_ptr())
 }

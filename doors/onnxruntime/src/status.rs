@@ -1,4 +1,4 @@
-//! The result of a call: null for success, or an object with a number and a message. No panic leaves a call.
+//! The result of a call: null for success, or an object with a code and a message. Panics are caught and become a status.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::error::CallError;
@@ -19,7 +19,7 @@ pub(crate) struct OrtStatus {
 /// The result of a function.
 pub(crate) type RawStatus = *mut OrtStatus;
 
-/// Makes the object of an error.
+/// Creates the status of an error.
 pub(crate) fn failed(error: &CallError) -> RawStatus {
     made(error.code() as c_int, &bb_core::error::causes(error))
 }
@@ -29,7 +29,7 @@ fn made(code: c_int, message: &str) -> RawStatus {
     Box::into_raw(Box::new(OrtStatus { code, message }))
 }
 
-/// Runs `f`, and makes a status of its error or its panic.
+/// Runs `f`, and converts its error or panic to a status.
 pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
     match catch(f).unwrap_or_else(|message| Err(CallError::Panicked { message })) {
         Ok(()) => null_mut(),
@@ -39,9 +39,9 @@ pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
 
 /// Defines functions of the table.
 ///
-/// The body of a function is within `guarded`, and within one block of unsafe code, because its use of the arguments is sound if the caller
-/// conforms to the header of ONNX Runtime: the arguments are pointers to objects that this library made and did not release, or null, texts
-/// that end with a zero, and lists with the length of their count argument.
+/// The body of a function runs inside `guarded`, in one unsafe block. Its use of the arguments is sound if the caller conforms to ONNX
+/// Runtime's header: pointers are null or point to objects that this library created and that were not released; strings are
+/// zero-terminated; lists have the length of their count argument.
 macro_rules! functions {
     ($( $(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block )*) => {$(
         $(#[$doc])*
@@ -52,7 +52,8 @@ macro_rules! functions {
         #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
         pub(crate) unsafe extern "system" fn $name($($argument: $ty),*) -> $crate::status::RawStatus {
             $crate::status::guarded(|| {
-                // SAFETY: the caller promises what the header says of the arguments; null is an error of the functions that read them.
+                // SAFETY: the caller guarantees that the arguments conform to the header. The functions that read them report null as an
+                // error.
                 #[allow(unused_unsafe, reason = "some functions use no pointer")]
                 unsafe { $body }
             })
@@ -61,37 +62,37 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Makes a status.
+/// Creates a status.
 ///
 /// # Safety
 ///
-/// The message is null or a text that ends with a zero.
+/// The message is null or a zero-terminated string.
 pub(crate) unsafe extern "system" fn CreateStatus(code: c_int, message: *const c_char) -> RawStatus {
     let message = match message.is_null() {
         true => CString::default(),
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         false => unsafe { CStr::from_ptr(message) }.to_owned(),
     };
     Box::into_raw(Box::new(OrtStatus { code, message }))
 }
 
-/// Returns the number of a status; 0, which is success, for null.
+/// Returns the code of a status, or 0 (success) for null.
 ///
 /// # Safety
 ///
 /// The pointer is null or a status.
 pub(crate) unsafe extern "system" fn GetErrorCode(status: *const OrtStatus) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { status.as_ref() }.map_or(0, |status| status.code)
 }
 
-/// Returns the message of a status, which lives as long as the status; null for null.
+/// Returns the message of a status, which lives as long as the status. Returns null for null.
 ///
 /// # Safety
 ///
 /// The pointer is null or a status.
 pub(crate) unsafe extern "system" fn GetErrorMessage(status: *const OrtStatus) -> *const c_char {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { status.as_ref() }.map_or(null(), |status| status.message.as_ptr())
 }
 
@@ -99,7 +100,7 @@ releases! {
     ReleaseStatus(OrtStatus);
 }
 
-/// The status of a function that this library does not have.
+/// Returns the status for a function that this library does not implement.
 pub(crate) fn absent(function: &'static str) -> RawStatus {
     failed(&CallError::Absent { function })
 }
@@ -115,7 +116,7 @@ mod tests {
         // SAFETY: the status was just made.
         let (code, message) = unsafe { (GetErrorCode(status), CStr::from_ptr(GetErrorMessage(status))) };
         assert_eq!((code, message.to_str()), (Code::RuntimeException as c_int, Ok("panicked: of a test")));
-        // SAFETY: nobody released it.
+        // SAFETY: the status was not released.
         unsafe { ReleaseStatus(status) };
     }
 }

@@ -1,7 +1,7 @@
-//! The table of functions, `OrtApi`, in the order of ONNX Runtime's header.
+//! The function table `OrtApi`, in the order of ONNX Runtime's header.
 //!
-//! Source: `onnxruntime_c_api.h` of ONNX Runtime 1.31 (MIT). A table only grows from version to version, so that the table of an
-//! older version is the beginning of this one.
+//! Source: `onnxruntime_c_api.h` of ONNX Runtime 1.31 (MIT). New versions only append functions, so the table of an older version is a
+//! prefix of this one.
 
 use crate::status::{RawStatus, absent};
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
 };
 use std::ffi::c_void;
 
-/// A function that is not there, and whose result says so or nothing.
+/// A stub of a function that is not implemented. It returns an error status or null.
 type Empty = extern "system" fn() -> *const c_void;
 
 extern "system" fn zero() -> *const c_void {
     std::ptr::null()
 }
 
-/// Writes the table. A row `NAME = module` is a function of this crate, and `NAME: kind` one that is not there: `status` returns an error
-/// with the name, `zero` and `nothing` do nothing and return null, because there is no place for an error.
+/// Defines the table. A row `NAME = module` is a function of this crate. A row `NAME: kind` is a function that is not implemented: the kind
+/// `status` returns an error with the name; `zero` and `nothing` return null, because the function cannot report an error.
 macro_rules! table {
     ($($name:ident $(= $($module:ident)::+)? $(: $kind:ident)?;)*) => {
-        /// The names, in the order of the table, and where the crate `ort-sys` has them.
+        /// The names in the order of the table, and the offsets of these fields in the crate `ort-sys`.
         #[cfg(test)]
         const PLACES: &[(&str, usize)] = &[$((stringify!($name), std::mem::offset_of!(ort_sys::OrtApi, $name))),*];
 
@@ -32,7 +32,7 @@ macro_rules! table {
 
         const FUNCTIONS: usize = [$(stringify!($name)),*].len();
 
-        /// The functions.
+        /// The function table.
         static TABLE: FunctionTable = FunctionTable([$( table!(@entry $name $(= $($module)::+)? $(: $kind)?) ),*]);
     };
     (@missing $name:ident status) => {
@@ -46,12 +46,12 @@ macro_rules! table {
     (@entry $name:ident: $kind:ident) => { zero as Empty as *const c_void };
 }
 
-// A function that is not there takes no arguments, whatever a program passes: the calling conventions of these platforms let the caller
-// remove the arguments. That of Windows for 32 bits does not.
+// A stub declares no arguments although programs pass some. This is sound if the calling convention lets the caller remove the arguments.
+// Only the convention of 32-bit Windows does not.
 #[cfg(all(windows, target_arch = "x86"))]
 compile_error!("this library is not for Windows on 32-bit x86");
 
-/// Pointers to functions.
+/// The function pointers of the table.
 #[repr(transparent)]
 struct FunctionTable([*const c_void; FUNCTIONS]);
 

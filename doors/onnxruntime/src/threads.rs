@@ -1,4 +1,4 @@
-//! Threads that the program creates and joins by its own functions.
+//! Threads that the program creates and joins with its own functions.
 
 use crate::error::CallError;
 use crate::status::Result;
@@ -11,13 +11,13 @@ use std::ptr::null_mut;
 /// `OrtThreadWorkerFn`: the main function of a thread.
 type Worker = unsafe extern "C" fn(*mut c_void);
 
-/// `OrtCustomCreateThreadFn`: creates a thread that calls a function with a parameter, and returns a handle; null if it fails.
+/// `OrtCustomCreateThreadFn`: creates a thread that calls a function with a parameter. Returns a handle, or null if it fails.
 pub(crate) type Create = unsafe extern "C" fn(*mut c_void, Worker, *mut c_void) -> *const c_void;
 
 /// `OrtCustomJoinThreadFn`: joins a thread and releases its handle.
 pub(crate) type Join = unsafe extern "C" fn(*const c_void);
 
-/// How a program makes threads, as far as it said so.
+/// The program's functions for creating and joining threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadFunctions {
     create: Option<Create>,
@@ -31,7 +31,7 @@ impl Default for ThreadFunctions {
     }
 }
 
-// SAFETY: the program gives functions and options that any thread may use, as ONNX Runtime does.
+// SAFETY: as in ONNX Runtime, the program guarantees that any thread may use the functions and options.
 unsafe impl Send for ThreadFunctions {}
 // SAFETY: as above.
 unsafe impl Sync for ThreadFunctions {}
@@ -49,11 +49,11 @@ impl ThreadFunctions {
         self.options = options;
     }
 
-    /// Returns the functions; `None` if the program does not make threads.
+    /// Returns both functions, or `None` if the program did not set them.
     ///
     /// # Errors
     ///
-    /// [`CallError::Null`] for one function without the other.
+    /// [`CallError::Null`] if the program set only one of the functions.
     fn both(self) -> Result<Option<(Create, Join)>> {
         match (self.create, self.join) {
             (None, None) => Ok(None),
@@ -63,11 +63,11 @@ impl ThreadFunctions {
         }
     }
 
-    /// Makes the CPU backend on threads of the program; `None` if the program does not make threads.
+    /// Opens the CPU backend with threads that the program creates. Returns `None` if the program did not set its functions.
     ///
     /// # Errors
     ///
-    /// [`CallError::Null`] for one function without the other; [`CallError::Load`] if the program makes no thread.
+    /// [`CallError::Null`] if the program set only one of the functions; [`CallError::Load`] if the program creates no thread.
     pub(crate) fn cpu(
         self,
         threads: Option<NonZeroUsize>,
@@ -79,7 +79,7 @@ impl ThreadFunctions {
             // SAFETY: the program's function calls `serve` with the parameter, or returns null and does not.
             let thread = unsafe { create(self.options, serve, work.cast()) };
             if thread.is_null() {
-                // SAFETY: no thread got the pointer.
+                // SAFETY: no thread received the pointer.
                 drop(unsafe { Box::from_raw(work) });
                 return Err(std::io::Error::other("the program's function made no thread"));
             }
@@ -92,7 +92,7 @@ impl ThreadFunctions {
         match built {
             Ok((cpu, started)) => Ok(Some((BackendHandle::start("cpu", cpu), threads(Some(started))))),
             Err(source) => {
-                // The threads that were made have ended with the backend, and are waited for.
+                // The created threads ended when the backend was dropped. They are joined here.
                 drop(threads(None));
                 let (backend, origin) = ("cpu", bb::BackendOrigin::Linked);
                 let source = bb::Error::Unavailable { backend, origin, source: source.into() };
@@ -102,7 +102,7 @@ impl ThreadFunctions {
     }
 }
 
-/// Threads that the program made for a session. When this is dropped, they end.
+/// The threads that the program created for a session. Dropping this ends and joins them.
 #[derive(Debug)]
 pub(crate) struct ProgramThreads {
     started: Option<StartedThreads>,
@@ -110,7 +110,7 @@ pub(crate) struct ProgramThreads {
     made: Vec<*const c_void>,
 }
 
-// SAFETY: only `drop` uses the handles, and passes them back to the program.
+// SAFETY: the handles are used only in `drop`, which passes them back to the program.
 unsafe impl Send for ProgramThreads {}
 // SAFETY: as above.
 unsafe impl Sync for ProgramThreads {}
@@ -131,9 +131,9 @@ impl Drop for ProgramThreads {
 ///
 /// # Safety
 ///
-/// The parameter is a [`ThreadWork`] in a box, which this call gets.
+/// The parameter points to a boxed [`ThreadWork`], which this call owns.
 unsafe extern "C" fn serve(work: *mut c_void) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let work = unsafe { Box::from_raw(work.cast::<ThreadWork>()) };
     let _panicked = bb_core::runtime::catch(*work);
 }

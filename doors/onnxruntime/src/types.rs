@@ -1,4 +1,4 @@
-//! Types of inputs, outputs and values.
+//! The types of inputs, outputs and values.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{OutPlace, list, object, text};
@@ -24,13 +24,13 @@ pub(crate) mod kinds {
     pub(crate) const OPTIONAL: c_int = 6;
 }
 
-/// `OrtTensorTypeAndShapeInfo`: an element type and extents.
+/// `OrtTensorTypeAndShapeInfo`: an element type and a shape.
 #[derive(Debug, Clone)]
 pub(crate) struct OrtTensorTypeAndShapeInfo {
     element: c_int,
-    /// -1 for an extent that is not known.
+    /// The extents, with -1 for unknown extents.
     extents: Vec<i64>,
-    /// The names of symbolic dimensions; empty for others.
+    /// The names of symbolic dimensions. Other dimensions have an empty name.
     names: Vec<CString>,
     has_shape: bool,
 }
@@ -64,13 +64,13 @@ pub(crate) enum OrtTypeInfo {
 }
 
 impl OrtTensorTypeAndShapeInfo {
-    /// Makes the type of a tensor that is there.
+    /// Creates the type of an existing tensor.
     pub(crate) fn of(element: c_int, extents: Vec<i64>) -> OrtTensorTypeAndShapeInfo {
         let names = vec![CString::default(); extents.len()];
         OrtTensorTypeAndShapeInfo { element, extents, names, has_shape: true }
     }
 
-    /// Makes the type of a value of a model.
+    /// Creates the type of a tensor that a model declares.
     fn of_dims(element: c_int, dims: Option<&[Dim]>) -> OrtTensorTypeAndShapeInfo {
         let extent = |dim: &Dim| match dim {
             Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
@@ -91,7 +91,7 @@ impl OrtTensorTypeAndShapeInfo {
 }
 
 impl OrtTypeInfo {
-    /// Makes the type of a value. A type that is not known is a tensor of no element type.
+    /// Creates the type of a value. An unknown type becomes a tensor without an element type.
     ///
     /// # Errors
     ///
@@ -121,41 +121,41 @@ impl OrtTypeInfo {
 ///
 /// As [`object`].
 unsafe fn of<'a>(info: *const OrtTensorTypeAndShapeInfo) -> Result<&'a OrtTensorTypeAndShapeInfo> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(info, "the type of a tensor") }
 }
 
-/// Returns the type of a tensor that a program changes.
+/// Returns a mutable reference to the type of a tensor.
 ///
 /// # Safety
 ///
-/// The pointer is null or to a type that no other code uses.
+/// The pointer is null or points to a type that no other code uses.
 unsafe fn of_mut<'a>(info: *mut OrtTensorTypeAndShapeInfo) -> Result<&'a mut OrtTensorTypeAndShapeInfo> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { info.as_mut() }.ok_or(CallError::Null { what: "the type of a tensor" })
 }
 
-/// Writes a pointer to a part of a type; null if the type has another kind.
+/// Writes a pointer to a component of a type, or null if the type is of another kind.
 ///
 /// # Safety
 ///
-/// As [`object`]; the place is null or for a pointer.
+/// As [`object`]; the output pointer is null or valid.
 unsafe fn part<T>(
     info: *const OrtTypeInfo,
     out: *mut *const T,
     of: fn(&OrtTypeInfo) -> Option<&T>,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (info, out) = unsafe { (object(info, "a type")?, OutPlace::at(out, "a place for a type")?) };
     out.put(of(info).map_or(null(), std::ptr::from_ref));
     Ok(())
 }
 
-/// Writes a list to places. There must be enough places.
+/// Copies a list to memory of the program. There must be enough room.
 ///
 /// # Safety
 ///
-/// The pointer is null or to `room` places.
+/// The pointer is null or points to room for `room` items.
 unsafe fn write<T: Copy>(
     items: impl ExactSizeIterator<Item = T>,
     to: *mut T,
@@ -170,29 +170,29 @@ unsafe fn write<T: Copy>(
         return Err(CallError::Null { what });
     }
     for (index, item) in items.enumerate() {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { to.add(index).write(item) };
     }
     Ok(())
 }
 
 functions! {
-    /// Returns the type of a tensor, which is a part of the type; null if it is of another kind.
+    /// Returns the tensor component of a type, or null if the type is of another kind.
     CastTypeInfoToTensorInfo(info: *const OrtTypeInfo, out: *mut *const OrtTensorTypeAndShapeInfo) {
         part(info, out, |ty| if let OrtTypeInfo::Tensor(part) = ty { Some(part) } else { None })
     }
 
-    /// Returns the type of a sequence, which is a part of the type; null if it is of another kind.
+    /// Returns the sequence component of a type, or null if the type is of another kind.
     CastTypeInfoToSequenceTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtSequenceTypeInfo) {
         part(info, out, |ty| if let OrtTypeInfo::Sequence(part) = ty { Some(part) } else { None })
     }
 
-    /// Returns the type of a map, which is a part of the type; null if it is of another kind.
+    /// Returns the map component of a type, or null if the type is of another kind.
     CastTypeInfoToMapTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtMapTypeInfo) {
         part(info, out, |ty| if let OrtTypeInfo::Map(part) = ty { Some(part) } else { None })
     }
 
-    /// Returns the type of an optional, which is a part of the type; null if it is of another kind.
+    /// Returns the optional component of a type, or null if the type is of another kind.
     CastTypeInfoToOptionalTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtOptionalTypeInfo) {
         part(info, out, |ty| if let OrtTypeInfo::Optional(part) = ty { Some(part) } else { None })
     }
@@ -209,7 +209,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the denotation of a value: always empty, because bb does not read it.
+    /// Returns the denotation of a value, which is always empty, because bb does not read denotations here.
     GetDenotationFromTypeInfo(info: *const OrtTypeInfo, out: *mut *const c_char, length: *mut usize) {
         object(info, "a type")?;
         let length = OutPlace::at(length, "a place for a length")?;
@@ -246,13 +246,13 @@ functions! {
         Ok(())
     }
 
-    /// Makes the type of a tensor, without an element type and of rank 0.
+    /// Creates the type of a tensor of rank 0 without an element type.
     CreateTensorTypeAndShapeInfo(out: *mut *mut OrtTensorTypeAndShapeInfo) {
         OutPlace::at(out, "a place for a type")?.give(OrtTensorTypeAndShapeInfo::of(0, Vec::new()));
         Ok(())
     }
 
-    /// Sets the element type; 0 for none.
+    /// Sets the element type. 0 means none.
     SetTensorElementType(info: *mut OrtTensorTypeAndShapeInfo, element: c_int) {
         if element != 0 {
             of_number(element)?;
@@ -261,7 +261,7 @@ functions! {
         Ok(())
     }
 
-    /// Sets the extents; -1 for an unknown one.
+    /// Sets the extents. -1 means an unknown extent.
     SetDimensions(info: *mut OrtTensorTypeAndShapeInfo, extents: *const i64, rank: usize) {
         let (info, extents) = (of_mut(info)?, list(extents, rank, "extents")?);
         if let Some(&extent) = extents.iter().find(|extent| **extent < -1) {
@@ -296,17 +296,17 @@ functions! {
         Ok(())
     }
 
-    /// Copies the extents; -1 for an unknown one.
+    /// Copies the extents, with -1 for unknown ones.
     GetDimensions(info: *const OrtTensorTypeAndShapeInfo, to: *mut i64, room: usize) {
         write(of(info)?.extents.iter().copied(), to, room, "places for extents")
     }
 
-    /// Returns the names of symbolic dimensions, which live as long as the type; other dimensions have an empty name.
+    /// Returns the names of symbolic dimensions, which live as long as the type. Other dimensions have an empty name.
     GetSymbolicDimensions(info: *const OrtTensorTypeAndShapeInfo, to: *mut *const c_char, room: usize) {
         write(of(info)?.names.iter().map(|name| name.as_ptr()), to, room, "places for names of dimensions")
     }
 
-    /// Returns how many elements there are. It fails if an extent is not known.
+    /// Returns the number of elements. Fails if an extent is unknown.
     GetTensorShapeElementCount(info: *const OrtTensorTypeAndShapeInfo, out: *mut usize) {
         let mut count = 1usize;
         for &extent in &of(info)?.extents {
@@ -322,11 +322,11 @@ functions! {
 ///
 /// # Safety
 ///
-/// The pointer is null or to the type of a tensor.
+/// The pointer is null or points to the type of a tensor.
 pub(crate) unsafe extern "system" fn TensorTypeAndShape_HasShape(
     info: *const OrtTensorTypeAndShapeInfo,
 ) -> bool {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { info.as_ref() }.is_some_and(|info| info.has_shape)
 }
 

@@ -1,4 +1,4 @@
-//! A backend that has only `f32`, `i32` and `bool`, as a plugin of ONNX Runtime.
+//! Exports a backend that supports only `f32`, `i32` and `bool` as a plugin of ONNX Runtime.
 //!
 //!     cargo build -p bb-ort-plugin --example few
 
@@ -6,7 +6,7 @@ use bb::ir::op::Param;
 use bb::{Backend, DataTypes, Outputs, Primitive, TensorData};
 use bb_tests::few::Few;
 
-/// The backend, under a name.
+/// The backend, with a name of its own.
 #[derive(Debug, bb::Backend)]
 #[bb(name = "few")]
 pub struct Least(Few);

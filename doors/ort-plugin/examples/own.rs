@@ -1,5 +1,5 @@
-//! Runs a model on the CPU backend without the plugin, for comparison: one run for each line of standard input. Prints the milliseconds of
-//! each run.
+//! Runs a model on the CPU backend without the plugin, for comparison. Runs it once per line of standard input, and prints the milliseconds
+//! of each run.
 //!
 //!     cargo run --release -p bb-ort-plugin --example own -- FOLDER
 //!

@@ -1,4 +1,4 @@
-//! The selection of the nodes of a graph that the provider claims.
+//! Selects the nodes of a graph that the provider claims.
 
 use crate::api::{Api, Elements, Result};
 use crate::error::{PluginError, line};
@@ -14,16 +14,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-/// The first minor version of ONNX Runtime that hands a claimed part the values which graphs of its nodes read from outside.
+/// The first minor version of ONNX Runtime that passes a claimed part the outer values that subgraphs of its nodes read.
 const HANDS_CAPTURES: u32 = 28;
 
-/// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
+/// The first minor version of ONNX Runtime that gives different names to parts of different graphs of a model.
 pub(crate) const NAMES_PARTS: u32 = 24;
 
-/// An operator that ONNX Runtime replaces by nodes of its graph. It does not recognize claimed parts in them.
+/// An operator that ONNX Runtime replaces by nodes of its subgraph. It does not recognize claimed parts in these nodes.
 const REPLACED: &str = "SequenceMap";
 
-/// The reason why a claimed part is not claimed again: ONNX Runtime repeats the query after it replaced nodes by others.
+/// The reason for not claiming a claimed part again: ONNX Runtime repeats the query after it has replaced nodes by parts.
 const CLAIMED_BEFORE: &str = "it is a part that is claimed already";
 
 /// The claimed parts of a graph, and the reasons for declining the other nodes.
@@ -33,7 +33,7 @@ pub(crate) struct Claimed {
     pub(crate) parts: Vec<Vec<*const OrtNode>>,
     /// A line of JSON for each node.
     nodes: Vec<serde_json::Value>,
-    /// Whether the graph is the model's own and is claimed as a whole.
+    /// Whether the graph is the main graph of the model and is claimed as a whole.
     pub(crate) whole: bool,
 }
 
@@ -51,14 +51,14 @@ pub(crate) unsafe fn claim(
 ) -> Result<Claimed> {
     let lending = Lending::default();
     let reader = Reader { api, elements: Elements::Lent(&lending, 0) };
-    // SAFETY: the caller says so; here and below.
+    // SAFETY: here and below, the caller upholds the safety contract of this function.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
         // SAFETY: see above.
         if unsafe { api.operator(parent)? } == REPLACED {
             return Ok(Claimed::default());
         }
-        // The graphs of a node that is claimed are part of it.
+        // If the node of a subgraph is claimed, its subgraphs belong to its part and are not claimed separately.
         // SAFETY: see above.
         let opsets = unsafe { reader.opsets(graph)? };
         // SAFETY: see above.
@@ -101,10 +101,10 @@ pub(crate) unsafe fn claim(
     Ok(claimed)
 }
 
-/// Returns whether a graph looks like one that is an attribute, where ONNX Runtime does not say so: it has no inputs, or reads values from
-/// outside.
+/// Guesses whether a graph is a subgraph, for versions of ONNX Runtime that do not report it: a subgraph has no inputs, or reads outer
+/// values.
 unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
-    // SAFETY: the caller says so; here and below.
+    // SAFETY: here and below, the caller upholds the safety contract of this function.
     if unsafe { api.graph_inputs(graph)? }.is_empty() {
         return Ok(true);
     }
@@ -122,10 +122,11 @@ unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns whether a graph may belong to a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
-/// its model has the name of the operator, or cannot be read. A model that was made from bytes has no file, and is taken to have none.
+/// Returns whether a graph may belong to a [`REPLACED`] operator, for versions of ONNX Runtime that do not report the node of a subgraph.
+/// This is so if the model file contains the operator's name or cannot be read. A model loaded from bytes has no file, and is assumed not
+/// to contain the operator.
 unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let path = unsafe { api.model_path(graph)? };
     Ok(path.is_some_and(|path| {
         let found = File::open(path).and_then(|file| contains(BufReader::new(file), REPLACED.as_bytes()));
@@ -133,7 +134,7 @@ unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     }))
 }
 
-/// Returns whether bytes contain others, whose first byte occurs once in them.
+/// Returns whether a byte stream contains `sought`, whose first byte must not occur again in it.
 fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
     let Some((first, rest)) = sought.split_first() else { return Ok(true) };
     let mut window = Vec::new();
@@ -152,13 +153,13 @@ fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
     }
 }
 
-/// Returns whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
+/// Returns whether a subgraph of a node has a claimed part. ONNX Runtime shows a part as a node in the domain of the provider.
 fn has_part(node: &NodeProto, provider: &str) -> bool {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
     graphs.flat_map(|graph| &graph.node).any(|node| node.domain() == provider || has_part(node, provider))
 }
 
-/// Returns whether a node is claimed with all its graphs; `false` if one cannot be read.
+/// Returns whether a node is claimed with all its subgraphs. Returns `false` if one of them cannot be read.
 unsafe fn is_claimed(
     reader: &Reader<'_>,
     node: *const OrtNode,
@@ -166,15 +167,15 @@ unsafe fn is_claimed(
     on: &BackendHandle,
     options: ClaimOptions,
 ) -> bool {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let Ok(read) = (unsafe { reader.alone(node, opsets) }) else { return false };
     !ClaimResults::of(read, on, options, reader.api.minor).parts.is_empty()
 }
 
-/// The results for nodes that could be read.
+/// The results for the nodes that could be read.
 #[derive(Default)]
 struct ClaimResults {
-    /// By the node's pointer, how it runs or why it is not claimed.
+    /// For each node, how it runs, or why it is not claimed.
     nodes: HashMap<*const OrtNode, std::result::Result<How, String>>,
     parts: Vec<Vec<*const OrtNode>>,
 }
@@ -215,7 +216,7 @@ impl ClaimResults {
         found
     }
 
-    /// Leaves out the nodes that are not valid on their own, as `bb` reads them.
+    /// Replaces the nodes that `bb` refuses on their own by placeholders.
     fn leave_out(&mut self, read: &mut Read) {
         let mut invalid = Vec::new();
         for (at, &node) in read.nodes.iter().enumerate().filter(|(at, _)| !read.is_outside(*at)) {
@@ -271,7 +272,7 @@ fn told(how: &How) -> &'static str {
     }
 }
 
-/// Returns why a node is not claimed.
+/// Returns the reason why a node is not claimed.
 fn reason(declined: &Declined) -> String {
     match declined {
         Declined::Unsupported(missing) => match missing.first() {
@@ -286,13 +287,13 @@ fn reason(declined: &Declined) -> String {
     }
 }
 
-/// The values and nodes of a checked graph, as objects of ONNX Runtime.
+/// Maps the values and nodes of a checked graph to objects of ONNX Runtime.
 struct Names<'a> {
     module: &'a Module,
     read: &'a Read,
-    /// For each node of the checked graph, the node of ONNX Runtime.
+    /// For each node of the checked graph, the ONNX Runtime node.
     nodes: Vec<Option<*const OrtNode>>,
-    /// For each node of the checked graph, its position among the nodes that were read.
+    /// For each node of the checked graph, its index among the nodes that were read.
     positions: Vec<Option<usize>>,
 }
 
@@ -312,7 +313,7 @@ impl<'a> Names<'a> {
         Names { module, read, nodes, positions }
     }
 
-    /// Returns nodes that a part cannot have, and why; `None` if it can be handed over.
+    /// Returns nodes that the part must not contain, and the reason. Returns `None` if ONNX Runtime can run the part.
     fn refused(&self, part: &ClaimedPart, minor: u32) -> Option<(Vec<usize>, &'static str)> {
         let graph = self.module.graph();
         let is_tensor = |value| self.read.tensors.contains_key(graph.name_of(value));
@@ -342,7 +343,8 @@ impl<'a> Names<'a> {
         ))
     }
 
-    /// Returns the nodes of a part whose graphs read a value that neither the part makes nor one of its nodes has as an operand.
+    /// Returns the nodes of a part with an outer value that ONNX Runtime would not pass: a subgraph reads it, but it is neither a result of
+    /// the part nor an operand of one of its nodes.
     fn captured_alone(&self, part: &ClaimedPart) -> Vec<usize> {
         let at = |node: &usize| self.positions.get(*node).copied().flatten();
         let protos = || part.nodes.iter().filter_map(at).filter_map(|at| self.read.proto.node.get(at));
@@ -358,7 +360,7 @@ impl<'a> Names<'a> {
 }
 
 impl Claimed {
-    /// Appends a line of JSON to a file.
+    /// Appends the lines of JSON to a file.
     pub(crate) fn append_to(&self, path: &Path) -> Result<()> {
         if self.nodes.is_empty() {
             return Ok(());
@@ -367,7 +369,7 @@ impl Claimed {
     }
 }
 
-/// Appends a text to a file.
+/// Appends a string to a file.
 pub(crate) fn append(path: &Path, text: &str) -> Result<()> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))

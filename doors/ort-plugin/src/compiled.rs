@@ -1,4 +1,4 @@
-//! A claimed part that was compiled, and how it runs.
+//! Compiled parts of a model, and their runs.
 
 use crate::api::{Api, Elements, Result};
 use crate::ending::Runs;
@@ -14,17 +14,18 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
+/// The maximum size in bytes of operands that are copied. A copy of few bytes is cheaper than lending them, and plans may keep small
+/// operands.
 const SMALL: usize = 4096;
 
-/// A claimed part. The structure of ONNX Runtime is its first field, so that both have the same pointer.
+/// A compiled part. ONNX Runtime's structure is its first field, so that pointers to both are equal.
 #[repr(C)]
 pub(crate) struct CompiledPart {
     raw: OrtNodeComputeInfo,
     api: Api,
     on: BackendHandle,
     executable: Arc<dyn ErasedExecutable>,
-    /// For each input of the graph, the position of the operand.
+    /// For each input of the graph, the index of the operand.
     inputs: Vec<usize>,
     /// Whether operands are borrowed instead of copied.
     lends: bool,
@@ -32,7 +33,7 @@ pub(crate) struct CompiledPart {
 }
 
 impl CompiledPart {
-    /// Compiles a part with operands and results of these names.
+    /// Compiles a part. The names of its operands and results are passed.
     pub(crate) fn new(
         api: Api,
         on: &BackendHandle,
@@ -54,7 +55,7 @@ impl CompiledPart {
         Ok(Box::new(CompiledPart { raw, api, on: on.clone(), executable, inputs, lends, runs }))
     }
 
-    /// Gives the part to ONNX Runtime.
+    /// Transfers the part to ONNX Runtime.
     pub(crate) fn into_raw(self: Box<CompiledPart>) -> *mut OrtNodeComputeInfo {
         Box::into_raw(self).cast()
     }
@@ -63,10 +64,10 @@ impl CompiledPart {
     ///
     /// # Safety
     ///
-    /// The pointer is null or from [`into_raw`](Self::into_raw), and is not used any more.
+    /// The pointer is null or was returned by [`into_raw`](Self::into_raw), and is no longer used.
     pub(crate) unsafe fn release(info: *mut OrtNodeComputeInfo) {
         if !info.is_null() {
-            // SAFETY: the pointer is that of a `CompiledPart` in a box, because `raw` is its first field.
+            // SAFETY: the pointer belongs to a boxed `CompiledPart`, because `raw` is its first field.
             quiet(|| drop(unsafe { Box::from_raw(info.cast::<CompiledPart>()) }));
         }
     }
@@ -78,13 +79,13 @@ impl CompiledPart {
     /// The context belongs to the running call.
     unsafe fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
         let lending = Lending::default();
-        // SAFETY: the caller says so; `lending` does not let this function return before the operands are dropped.
+        // SAFETY: the caller upholds the safety contract. `lending` prevents this function from returning before the operands are dropped.
         let operands = unsafe { self.operands(context, &lending)? };
         let results = {
             let operands: Vec<Option<&Value>> = operands.iter().map(Option::as_ref).collect();
             let run = || self.executable.run(&operands);
             let results = match self.runs.watch() {
-                // SAFETY: ONNX Runtime calls this function within the run, whose options live until that ends.
+                // SAFETY: ONNX Runtime calls this function during the run, and the run's options live until it ends.
                 Some(watch) => unsafe { watch.within(run) },
                 None => run(),
             };
@@ -97,19 +98,19 @@ impl CompiledPart {
             let extents: Vec<i64> =
                 host.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
             let mut to: *mut OrtValue = null_mut();
-            // SAFETY: the caller says so; ONNX Runtime reads as many extents as there are.
+            // SAFETY: the caller upholds the safety contract, and the length of the extents is passed.
             self.api.checked(unsafe {
                 self.api.table().context_output(context, at, extents.as_ptr(), extents.len(), &raw mut to)
             })?;
             if !to.is_null() {
-                // SAFETY: ONNX Runtime made the tensor for this call, with this shape and with the type that the model says.
+                // SAFETY: ONNX Runtime created the tensor for this call, with this shape and the type that the model declares.
                 unsafe { self.api.fill(to, &host)? };
             }
         }
         Ok(())
     }
 
-    /// Makes tensors of the operands.
+    /// Converts the operands of a context to values.
     ///
     /// # Safety
     ///
@@ -121,7 +122,7 @@ impl CompiledPart {
     ) -> Result<Vec<Option<Value>>> {
         let one = |&position: &usize| {
             let mut value: *const OrtValue = null();
-            // SAFETY: the caller says so.
+            // SAFETY: the caller upholds the safety contract of this function.
             self.api.checked(unsafe { self.api.table().context_input(context, position, &raw mut value) })?;
             if value.is_null() {
                 return Ok(None);
@@ -145,8 +146,8 @@ unsafe extern "system" fn create_state(
     state: *mut *mut c_void,
 ) -> Status {
     if !state.is_null() {
-        // A part has no state besides itself.
-        // SAFETY: the pointer is to the place for the state.
+        // A part has no separate state, so it is its own state.
+        // SAFETY: the output pointer is valid for the state.
         unsafe { *state = info.cast() };
     }
     null_mut()
@@ -157,9 +158,9 @@ unsafe extern "system" fn compute(
     _state: *mut c_void,
     context: *mut OrtKernelContext,
 ) -> Status {
-    // SAFETY: the pointer is that of a part, which nobody changes.
+    // SAFETY: the pointer belongs to a part, which is not mutated.
     let compiled = unsafe { &*info.cast::<CompiledPart>() };
-    // SAFETY: the context is that of this call.
+    // SAFETY: the context belongs to this call.
     guarded(&compiled.api, || unsafe { compiled.run(context) })
 }
 

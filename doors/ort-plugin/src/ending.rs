@@ -1,7 +1,7 @@
-//! Ending a run when the program sets `terminate` in the run's options.
+//! Ends a run when the program sets `terminate` in the run's options.
 //!
-//! The interface has functions that set and unset the flag, but no function that reads it. The flag is a byte of the options. Its offset is
-//! found by setting and unsetting it in options of our own. If the offset is ambiguous, runs continue to their end.
+//! The interface has functions that set and unset this flag, but no function that reads it. The flag is a byte of the options. This module
+//! finds its offset by setting and unsetting the flag in options of its own. If the offset is ambiguous, runs cannot be ended.
 
 use crate::api::{Api, Result};
 use crate::raw::OrtRunOptions;
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::ThreadId;
 
 /// The number of bytes that are searched. The options are larger in each version: two integers, a string of at least 24 bytes, some flags,
-/// a map and a list of at least 40 bytes.
+/// a map, and a list of at least 40 bytes.
 const LOOKED_AT: usize = 64;
 
-/// The runs of a session.
+/// The running runs of a session.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    /// Where `terminate` is in the options of a run.
+    /// The offset of `terminate` in the options of a run. `None` if it is ambiguous.
     place: Option<usize>,
     /// The threads that run the session, each with the address of its options.
     running: Mutex<Vec<(ThreadId, usize)>>,
@@ -28,7 +28,7 @@ impl Runs {
         Runs { place: place(api).ok().flatten(), running: Mutex::default() }
     }
 
-    /// Records that this thread begins a run with these options.
+    /// Records that this thread begins a run with the options.
     pub(crate) fn begin(&self, options: *const OrtRunOptions) {
         if !options.is_null() {
             let run = (std::thread::current().id(), options.expose_provenance());
@@ -36,7 +36,7 @@ impl Runs {
         }
     }
 
-    /// Records that this thread's run with these options ended.
+    /// Records that this thread's run with the options has ended.
     pub(crate) fn end(&self, options: *const OrtRunOptions) {
         let run = (std::thread::current().id(), options.addr());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,9 +45,9 @@ impl Runs {
         }
     }
 
-    /// Returns the flag of this thread's run; `None` if the run is unknown.
+    /// Returns a watch for the flag of this thread's run, or `None` if the run is unknown.
     ///
-    /// A worker thread belongs to the run of another thread. That run is known if it is the only one.
+    /// A worker thread belongs to a run of another thread. It is known which one if there is only one run.
     pub(crate) fn watch(&self) -> Option<Watch> {
         let place = self.place?;
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,12 +61,12 @@ impl Runs {
     }
 }
 
-/// The flag of a run, until this is dropped.
+/// A watch for the flag of a run. Dropping it ends the watching.
 #[derive(Debug)]
 pub(crate) struct Watch(Arc<RwLock<Option<usize>>>);
 
 impl Watch {
-    /// Calls `f`. Runs that it starts end once the flag is set.
+    /// Calls `f`. Runs that `f` starts end once the flag is set.
     ///
     /// # Safety
     ///
@@ -75,7 +75,7 @@ impl Watch {
         let flag = self.0.clone();
         let is_set = move || {
             let flag = flag.read().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the options live until `drop`, which takes the lock. Another thread may write the byte, so the read is volatile.
+            // SAFETY: the options live until `drop`, which takes the lock. The read is volatile, because another thread may write the byte.
             flag.is_some_and(|address| unsafe {
                 std::ptr::with_exposed_provenance::<u8>(address).read_volatile() != 0
             })
@@ -90,10 +90,10 @@ impl Drop for Watch {
     }
 }
 
-/// Finds the offset of `terminate` in the options of a run; `None` if it is ambiguous.
+/// Finds the offset of `terminate` in the options of a run. Returns `None` if it is ambiguous.
 fn place(api: &Api) -> Result<Option<usize>> {
     let mut options: *mut OrtRunOptions = null_mut();
-    // SAFETY: the place is ours.
+    // SAFETY: the output pointer is a local variable.
     api.checked(unsafe { api.table().create_run_options(&raw mut options) })?;
     if options.is_null() {
         return Ok(None);
@@ -103,7 +103,7 @@ fn place(api: &Api) -> Result<Option<usize>> {
         std::array::from_fn(|at| unsafe { options.cast::<u8>().add(at).read_volatile() })
     };
     let before = look();
-    // SAFETY: the options are those that were made.
+    // SAFETY: the options were created above.
     let set = api.checked(unsafe { api.table().set_terminate(options) });
     let after = look();
     // SAFETY: as above.
@@ -115,7 +115,7 @@ fn place(api: &Api) -> Result<Option<usize>> {
     Ok(changed(&before, &after, &again))
 }
 
-/// Returns the only position that was 0, then 1, then 0; `None` if any other changed.
+/// Returns the only index whose byte changed from 0 to 1 and back to 0. Returns `None` if any other byte changed.
 fn changed(before: &[u8], after: &[u8], again: &[u8]) -> Option<usize> {
     let mut differ = (0..before.len()).filter(|&at| before.get(at) != after.get(at));
     let at = differ.next().filter(|_| differ.next().is_none())?;

@@ -1,4 +1,4 @@
-//! Why a call of ONNX Runtime fails.
+//! The errors of the plugin.
 
 use bb::ErrorKind;
 use std::ffi::c_int;
@@ -10,32 +10,32 @@ pub enum PluginError {
     /// The library is older than the interface for plugins that compile graphs.
     #[error("expected ONNX Runtime 1.{needed} or newer, got {found}")]
     Version {
-        /// The oldest minor version.
+        /// The minimum minor version.
         needed: u32,
-        /// The version, as the library says it.
+        /// The version that the library reports.
         found: String,
     },
 
-    /// A pointer is null that the interface does not allow to be.
+    /// A pointer is null although the interface does not allow it.
     #[error("{what} is a null pointer")]
     Null {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
     },
 
     /// A function of ONNX Runtime failed.
     #[error("ONNX Runtime says: {message}")]
     Runtime {
-        /// Its message.
+        /// The message of ONNX Runtime.
         message: String,
     },
 
-    /// An option has a value that it does not take.
+    /// An option has an invalid value.
     #[error("option `{option}`: expected {expected}, got `{got}`")]
     Option {
-        /// The option.
+        /// The name of the option.
         option: String,
-        /// The values that it takes.
+        /// The valid values.
         expected: &'static str,
         /// The value.
         got: String,
@@ -51,21 +51,21 @@ pub enum PluginError {
         source: std::io::Error,
     },
 
-    /// A value is of a type that does not cross from ONNX Runtime to a backend.
+    /// A value is of a kind that cannot be passed between ONNX Runtime and a backend.
     #[error("expected a tensor, got a value of the type {number} of ONNX Runtime")]
     Kind {
-        /// The number of the type, as the header of ONNX Runtime has it.
+        /// The number of the kind in ONNX Runtime's header.
         number: i32,
     },
 
-    /// The elements of a tensor are of a type that `bb` does not have.
+    /// `bb` does not have the element type of a tensor.
     #[error("expected a tensor of an element type of `bb`, got the element type {number} of ONNX Runtime")]
     Element {
-        /// The number of the element type, as the header of ONNX Runtime has it.
+        /// The number of the element type in ONNX Runtime's header.
         number: i32,
     },
 
-    /// An attribute is of a type that the interface does not pass on.
+    /// The interface does not support the type of an attribute.
     #[error("attribute `{name}` of node `{node}` is of a type that ONNX Runtime does not pass on")]
     Attribute {
         /// The node.
@@ -74,11 +74,11 @@ pub enum PluginError {
         name: String,
     },
 
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("a text of the model is not UTF-8")]
     Text(#[from] std::str::Utf8Error),
 
-    /// The backend or the graph.
+    /// An error of the backend or of the graph.
     #[error(transparent)]
     Backend(#[from] bb::Error),
 
@@ -87,7 +87,7 @@ pub enum PluginError {
     Run {
         /// The kind of the error.
         kind: ErrorKind,
-        /// Why.
+        /// The error.
         source: bb::Error,
     },
 
@@ -98,10 +98,10 @@ pub enum PluginError {
         message: String,
     },
 
-    /// The claimed part lacks a value that its nodes read.
+    /// A claimed part does not receive a value that its nodes read.
     #[error("the claimed part gets no value `{name}`, which its nodes read")]
     Missing {
-        /// The value.
+        /// The name of the value.
         name: String,
     },
 }
@@ -117,10 +117,11 @@ mod code {
 }
 
 impl PluginError {
-    /// Returns ONNX Runtime's code of the error.
+    /// Returns ONNX Runtime's code for the error.
     ///
-    /// After `EP_FAIL`, ONNX Runtime's Python moves the session to another provider for good. So this code is only for failures that
-    /// another provider may avoid: a failed backend or a missing operation, but no mistake of the program or the model.
+    /// After `EP_FAIL`, ONNX Runtime's Python package moves the session to another provider permanently. So this code is used only for
+    /// failures that another provider may avoid (a failed backend or a missing operation), but not for mistakes of the program or the
+    /// model.
     pub(crate) fn code(&self) -> c_int {
         let kind = match self {
             PluginError::Run { kind, .. } => *kind,
@@ -151,7 +152,7 @@ impl From<bb::ir::Error> for PluginError {
     }
 }
 
-/// Writes an error and what caused it on one line.
+/// Formats an error and its causes on one line.
 pub(crate) fn line(error: &(dyn std::error::Error + 'static)) -> String {
     bb_core::error::causes(error)
 }

@@ -1,4 +1,4 @@
-//! The factory, which ONNX Runtime creates from the library.
+//! The factory, which ONNX Runtime gets from the library.
 
 use crate::api::{Api, Result};
 use crate::error::PluginError;
@@ -17,13 +17,13 @@ use std::ptr::{null, null_mut};
 /// `OrtHardwareDeviceType_CPU`.
 const CPU: c_int = 0;
 
-/// A factory. The structure of ONNX Runtime is its first field, so that both have the same pointer.
+/// A factory of providers. ONNX Runtime's structure is its first field, so that pointers to both are equal.
 #[repr(C)]
 #[derive(Debug)]
 struct Factory {
     raw: OrtEpFactory,
     api: Api,
-    /// The name of the providers and of their devices.
+    /// The name of the providers and their devices.
     name: CString,
     version: CString,
     /// The name of the exported backend.
@@ -32,18 +32,18 @@ struct Factory {
     registry: Registry,
 }
 
-/// Makes the factory of a backend.
+/// Creates the factory of a backend.
 ///
 /// # Safety
 ///
-/// The pointers are those that ONNX Runtime passes to `CreateEpFactories`.
+/// The pointers were passed to `CreateEpFactories` by ONNX Runtime.
 pub unsafe fn create<B: Declared>(
     base: *const OrtApiBase,
     factories: *mut *mut OrtEpFactory,
     most: usize,
     count: *mut usize,
 ) -> Status {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let api = match unsafe { Api::of(base) } {
         Ok(api) => api,
         Err(status) => return status,
@@ -60,7 +60,7 @@ pub unsafe fn create<B: Declared>(
         };
         advice.give();
         let factory = Factory::new::<B>(api);
-        // SAFETY: both are places of the caller.
+        // SAFETY: both are output pointers of the caller.
         unsafe {
             *factories = Box::into_raw(Box::new(factory)).cast();
             *count = 1;
@@ -73,10 +73,10 @@ pub unsafe fn create<B: Declared>(
 ///
 /// # Safety
 ///
-/// The pointer is null or one that [`create`] made, and is not used any more.
+/// The pointer is null or was created by [`create`], and is no longer used.
 pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
     if !factory.is_null() {
-        // SAFETY: the pointer is that of a `Factory` in a box, because `raw` is its first field.
+        // SAFETY: the pointer belongs to a boxed `Factory`, because `raw` is its first field.
         quiet(|| drop(unsafe { Box::from_raw(factory.cast::<Factory>()) }));
     }
     null_mut()
@@ -109,9 +109,9 @@ impl Factory {
         Factory { raw, api, name, version, backend: B::NAME, registry }
     }
 
-    /// Makes a provider with the options of a session.
+    /// Creates a provider with the options of a session.
     unsafe fn provider(&self, options: *const OrtSessionOptions) -> Result<*mut OrtEp> {
-        // SAFETY: the caller passes the options on from the running call.
+        // SAFETY: the caller passes the options from the running call.
         let entries = if options.is_null() { Vec::new() } else { unsafe { self.api.entries(options)? } };
         let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
         let name = settings.backend.as_deref().unwrap_or(self.backend);
@@ -122,10 +122,10 @@ impl Factory {
 
 /// # Safety
 ///
-/// For this and the functions below: ONNX Runtime calls them with a factory that `create` made and `release` has not released, and with
+/// For this and the functions below: ONNX Runtime calls them with a factory that `create` created and `release` has not released, and with
 /// other pointers that conform to its header.
 unsafe extern "system" fn factory_name(factory: *const OrtEpFactory) -> *const c_char {
-    // SAFETY: the pointer is that of a factory.
+    // SAFETY: the pointer belongs to a factory.
     unsafe { &*factory.cast::<Factory>() }.name.as_ptr()
 }
 
@@ -134,16 +134,16 @@ unsafe extern "system" fn vendor(_factory: *const OrtEpFactory) -> *const c_char
 }
 
 unsafe extern "system" fn vendor_id(_factory: *const OrtEpFactory) -> u32 {
-    // No PCI vendor.
+    // There is no PCI vendor.
     0
 }
 
 unsafe extern "system" fn provider_version(factory: *const OrtEpFactory) -> *const c_char {
-    // SAFETY: the pointer is that of a factory.
+    // SAFETY: the pointer belongs to a factory.
     unsafe { &*factory.cast::<Factory>() }.version.as_ptr()
 }
 
-/// Chooses the processor, whose memory tensors are in.
+/// Selects the CPU device, because tensors are in its memory.
 unsafe extern "system" fn supported_devices(
     factory: *mut OrtEpFactory,
     devices: *const *const OrtHardwareDevice,
@@ -152,27 +152,27 @@ unsafe extern "system" fn supported_devices(
     most: usize,
     chosen_count: *mut usize,
 ) -> Status {
-    // SAFETY: the pointer is that of a factory, which nobody changes.
+    // SAFETY: the pointer belongs to a factory, which is not mutated.
     let api = unsafe { &*factory.cast::<Factory>() }.api;
     guarded(&api, || {
         if chosen_count.is_null() || (count > 0 && (devices.is_null() || chosen.is_null())) {
             return Err(PluginError::Null { what: "an argument of `GetSupportedDevices`" });
         }
-        // SAFETY: the place is the caller's.
+        // SAFETY: the output pointer is the caller's.
         unsafe { *chosen_count = 0 };
         for at in 0..count {
             // SAFETY: the list has `count` devices.
             let device = unsafe { *devices.add(at) };
-            // SAFETY: the device is one of the list.
+            // SAFETY: the device is in the list.
             if most == 0 || unsafe { api.table().hardware_device_type(device) } != CPU {
                 continue;
             }
             let mut made = null_mut();
-            // SAFETY: the factory is the caller's; options and metadata may be left out.
+            // SAFETY: the factory is the caller's; options and metadata are optional.
             api.checked(unsafe {
                 api.ep().create_ep_device(factory, device, null(), null(), &raw mut made)
             })?;
-            // SAFETY: there is room for a device, which ONNX Runtime then owns.
+            // SAFETY: the list has room for a device, and ONNX Runtime takes the ownership.
             unsafe {
                 *chosen = made;
                 *chosen_count = 1;
@@ -192,13 +192,13 @@ unsafe extern "system" fn create_ep(
     _logger: *const OrtLogger,
     made: *mut *mut OrtEp,
 ) -> Status {
-    // SAFETY: the pointer is that of a factory, which nobody changes.
+    // SAFETY: the pointer belongs to a factory, which is not mutated.
     let factory = unsafe { &*factory.cast::<Factory>() };
     guarded(&factory.api, || {
         if made.is_null() {
             return Err(PluginError::Null { what: "the place for the provider" });
         }
-        // SAFETY: the place is the caller's, and so are the options.
+        // SAFETY: the output pointer and the options are the caller's.
         unsafe {
             *made = null_mut();
             *made = factory.provider(options)?;
@@ -208,7 +208,7 @@ unsafe extern "system" fn create_ep(
 }
 
 unsafe extern "system" fn release_ep(_factory: *mut OrtEpFactory, provider: *mut OrtEp) {
-    // SAFETY: the provider is one that `create_ep` made.
+    // SAFETY: the provider was created by `create_ep`.
     unsafe { Provider::release(provider) };
 }
 
@@ -220,21 +220,21 @@ unsafe extern "system" fn validate_compiled(
     compatibility: *mut c_int,
 ) -> Status {
     if !compatibility.is_null() {
-        // `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`: no model is compiled ahead.
-        // SAFETY: the place is the caller's.
+        // `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`, because models are not compiled ahead of time.
+        // SAFETY: the output pointer is the caller's.
         unsafe { *compatibility = 0 };
     }
     null_mut()
 }
 
-/// Writes a null pointer, for objects that are not needed.
+/// Writes a null pointer for an object that is not needed.
 ///
 /// # Safety
 ///
-/// The place is null or one that may be written.
+/// The output pointer is null or may be written.
 unsafe fn nothing<T>(place: *mut *mut T) -> Status {
     if !place.is_null() {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { *place = null_mut() };
     }
     null_mut()
@@ -246,7 +246,7 @@ unsafe extern "system" fn create_allocator(
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtAllocator,
 ) -> Status {
-    // SAFETY: the place is that of ONNX Runtime.
+    // SAFETY: ONNX Runtime passed the output pointer.
     unsafe { nothing(made) }
 }
 
@@ -256,7 +256,7 @@ unsafe extern "system" fn create_data_transfer(
     _factory: *mut OrtEpFactory,
     made: *mut *mut OrtDataTransferImpl,
 ) -> Status {
-    // SAFETY: the place is that of ONNX Runtime.
+    // SAFETY: ONNX Runtime passed the output pointer.
     unsafe { nothing(made) }
 }
 
@@ -270,6 +270,6 @@ unsafe extern "system" fn create_sync_stream(
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtSyncStreamImpl,
 ) -> Status {
-    // SAFETY: the place is that of ONNX Runtime.
+    // SAFETY: ONNX Runtime passed the output pointer.
     unsafe { nothing(made) }
 }

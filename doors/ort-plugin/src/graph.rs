@@ -1,4 +1,4 @@
-//! Reads graphs of ONNX Runtime as the protobuf that `bb` checks.
+//! Converts graphs of ONNX Runtime to the protobuf messages that `bb` checks.
 
 use crate::api::{Api, Elements, Extent, Result, TensorType};
 use crate::error::PluginError;
@@ -12,25 +12,25 @@ use bb_core::ir::proto::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The domain of placeholders for nodes that are not read.
+/// The domain of placeholder nodes, which replace nodes that are not read.
 const OUTSIDE: &str = "bb.outside";
 
-/// The names of a node.
+/// The name, operator and domain of a node.
 pub(crate) struct Label {
     pub(crate) name: String,
     pub(crate) operator: String,
     pub(crate) domain: String,
 }
 
-/// A graph, or a part of one, as it was read.
+/// A graph or a part of a graph that was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Read {
-    /// A node that is not read has a placeholder, so that paths through it are considered.
+    /// The graph. Nodes that are not read are placeholders, so that paths through them are considered.
     pub(crate) proto: GraphProto,
     pub(crate) opsets: Vec<OperatorSetIdProto>,
-    /// The nodes of ONNX Runtime, in the order of the nodes of `proto`.
+    /// The ONNX Runtime nodes, in the order of the nodes of `proto`.
     pub(crate) nodes: Vec<*const OrtNode>,
-    /// For each node, the names that its graphs read from outside.
+    /// For each node, the names of the outer values that its subgraphs read.
     pub(crate) captured: Vec<Vec<String>>,
     /// The element types of values that are tensors.
     pub(crate) tensors: HashMap<String, DataType>,
@@ -40,28 +40,28 @@ pub(crate) struct Read {
     seen: HashSet<String>,
 }
 
-/// Reads graphs.
+/// A reader of graphs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) api: &'a Api,
-    /// The handling of the elements of constants.
+    /// Whether the elements of constants are copied or borrowed.
     pub(crate) elements: Elements<'a>,
 }
 
 /// # Safety
 ///
-/// For all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are borrowed at most until it ends.
+/// For all functions: ONNX Runtime passed the pointers to the running call. Borrowed elements are dropped before the call ends.
 impl Reader<'_> {
-    /// Reads nodes of a graph, with the values from outside as inputs. Nodes that are not `readable` become placeholders.
+    /// Reads nodes of a graph. Outer values that they read become inputs. Nodes that are not `readable` become placeholders.
     ///
-    /// The outputs are the outputs of the graph, and results that no node reads.
+    /// The outputs are the outputs of the graph, and the results that no node reads.
     pub(crate) unsafe fn read(
         &self,
         graph: *const OrtGraph,
         nodes: Vec<*const OrtNode>,
         readable: impl Fn(usize) -> bool,
     ) -> Result<Read> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let mut opsets = unsafe { self.opsets(graph)? };
         opsets.push(OperatorSetIdProto { domain: Some(OUTSIDE.to_owned()), version: Some(1) });
         let mut read = Read { opsets, ..Read::default() };
@@ -94,7 +94,7 @@ impl Reader<'_> {
 
     /// Returns the opsets that a graph imports.
     pub(crate) unsafe fn opsets(&self, graph: *const OrtGraph) -> Result<Vec<OperatorSetIdProto>> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let opsets = unsafe { self.api.opsets(graph)? };
         let one = |(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) };
         Ok(opsets.into_iter().map(one).collect())
@@ -102,36 +102,36 @@ impl Reader<'_> {
 
     /// Returns the name, operator and domain of a node.
     pub(crate) unsafe fn label(&self, node: *const OrtNode) -> Result<Label> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (name, operator, domain) =
             unsafe { (self.api.node_name(node)?, self.api.operator(node)?, self.api.domain(node)?) };
         Ok(Label { name, operator, domain })
     }
 
-    /// Returns the names of the operands of a node; empty for an omitted one.
+    /// Returns the names of the operands of a node, with an empty name for an omitted operand.
     pub(crate) unsafe fn input_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { self.api.inputs(node)?.into_iter().map(|value| self.name(value)).collect() }
     }
 
-    /// Returns the names of the results of a node; empty for an omitted one.
+    /// Returns the names of the results of a node, with an empty name for an omitted result.
     pub(crate) unsafe fn output_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { self.api.outputs(node)?.into_iter().map(|value| self.name(value)).collect() }
     }
 
     /// Reads one node as a separate graph.
     pub(crate) unsafe fn alone(&self, node: *const OrtNode, opsets: &[OperatorSetIdProto]) -> Result<Read> {
         let mut read = Read { opsets: opsets.to_vec(), nodes: vec![node], ..Read::default() };
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { self.add(node, &mut read)? };
         read.finish(&[]);
         Ok(read)
     }
 
-    /// Adds a node and the outside values that it reads.
+    /// Adds a node, and the outer values that it reads.
     unsafe fn add(&self, node: *const OrtNode, read: &mut Read) -> Result<()> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let (explicit, implicit) = unsafe { (self.api.inputs(node)?, self.api.implicit_inputs(node)?) };
         for &value in explicit.iter().chain(&implicit).filter(|value| !value.is_null()) {
             // SAFETY: see above.
@@ -156,9 +156,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds a placeholder for a node that cannot be read. It has the node's results, and its operands among the results `made` by nodes.
+    /// Adds a placeholder for a node that cannot be read. The placeholder has the node's results, and the node's operands that are in
+    /// `made`, the set of results of nodes.
     unsafe fn stand_in(&self, node: *const OrtNode, made: &HashSet<String>, read: &mut Read) -> Result<()> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let (operands, results) = unsafe {
             let mut operands = self.api.inputs(node)?;
             operands.extend(self.api.implicit_inputs(node)?);
@@ -179,9 +180,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds a value that a node reads, unless a node makes it.
+    /// Adds a value that a node reads, unless it is the result of a node.
     unsafe fn need(&self, value: *const OrtValueInfo, read: &mut Read) -> Result<()> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let name = unsafe { self.name(value)? };
         if name.is_empty() || !read.seen.insert(name.clone()) {
             return Ok(());
@@ -201,17 +202,17 @@ impl Reader<'_> {
     }
 
     unsafe fn name(&self, value: *const OrtValueInfo) -> Result<String> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         if value.is_null() { Ok(String::new()) } else { unsafe { self.api.value_name(value) } }
     }
 
-    /// Returns the declaration of a value; `None` for an absent value.
+    /// Returns the declaration of a value, or `None` for an absent value.
     unsafe fn declared(
         &self,
         value: *const OrtValueInfo,
         tensors: &mut HashMap<String, DataType>,
     ) -> Result<Option<ValueInfoProto>> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let name = unsafe { self.name(value)? };
         if name.is_empty() {
             return Ok(None);
@@ -225,7 +226,7 @@ impl Reader<'_> {
     }
 
     unsafe fn node(&self, node: *const OrtNode) -> Result<NodeProto> {
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let (name, op, domain) =
             unsafe { (self.api.node_name(node)?, self.api.operator(node)?, self.api.domain(node)?) };
         let mut proto =
@@ -268,7 +269,7 @@ impl Reader<'_> {
         node: &str,
     ) -> Result<AttributeProto> {
         use AttributeType::{Float, Floats, Int, Ints, String, Strings, Tensor};
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         let kind = unsafe { self.api.attribute_type(attribute) };
         // SAFETY: see above.
         let bytes = || unsafe { self.api.attribute_elements::<u8>(attribute, kind) };
@@ -292,11 +293,11 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads a graph that is an attribute. The outside values that it reads are not among its inputs.
+    /// Reads a subgraph in an attribute. The outer values that it reads do not become inputs.
     unsafe fn subgraph(&self, graph: *const OrtGraph) -> Result<GraphProto> {
         let mut proto = GraphProto::default();
         let mut tensors = HashMap::new();
-        // SAFETY: the caller says so; here and below.
+        // SAFETY: here and below, the caller upholds the safety contract of this function.
         for value in unsafe { self.api.graph_inputs(graph)? } {
             // SAFETY: see above.
             proto.input.extend(unsafe { self.declared(value, &mut tensors)? });
@@ -332,7 +333,7 @@ impl Read {
         self.proto.output = self.proto.value_info.iter().filter(is_output).cloned().collect();
     }
 
-    /// Sets the outputs, in this order.
+    /// Sets the outputs in the order of `names`.
     pub(crate) fn set_outputs(&mut self, names: &[String]) -> Result<()> {
         let find = |name: &String| {
             let info = self.proto.value_info.iter().find(|info| info.name() == name);
@@ -352,12 +353,12 @@ impl Read {
         }
     }
 
-    /// Returns true if a node is a placeholder.
+    /// Returns whether a node is a placeholder.
     pub(crate) fn is_outside(&self, at: usize) -> bool {
         self.proto.node.get(at).is_some_and(|node| node.domain() == OUTSIDE)
     }
 
-    /// Keeps these nodes. Results of the others become inputs.
+    /// Keeps the nodes that `keep` selects. Results of removed nodes become inputs if they are read.
     pub(crate) fn keep(&mut self, keep: impl Fn(usize) -> bool) {
         retain(&mut self.proto.node, &keep);
         retain(&mut self.nodes, &keep);
@@ -376,7 +377,7 @@ impl Read {
     }
 }
 
-/// Returns a placeholder with these results, and with the operands that are results of nodes.
+/// Returns a placeholder with these results, and with those operands that are results of nodes.
 fn outside(operands: Vec<String>, results: Vec<String>, made: &HashSet<String>) -> NodeProto {
     NodeProto {
         op_type: Some("Outside".to_owned()),
@@ -387,13 +388,13 @@ fn outside(operands: Vec<String>, results: Vec<String>, made: &HashSet<String>) 
     }
 }
 
-/// Returns the names of the values that nodes and their graphs read.
+/// Returns the names of the values that nodes and their subgraphs read.
 fn read_by<'a>(nodes: &'a [NodeProto], captured: &'a [Vec<String>]) -> HashSet<&'a str> {
     nodes.iter().flat_map(|node| &node.input).chain(captured.iter().flatten()).map(String::as_str).collect()
 }
 
-/// Removes the activations of an `RNN` in one direction that ONNX Runtime adds where a model has none: the default of the schema, which
-/// is for two directions.
+/// Removes surplus activations of an `RNN` with one direction. If a model has no activations, ONNX Runtime adds the default of the schema,
+/// which is for two directions.
 fn trim_activations(node: &mut NodeProto) {
     let bidirectional =
         node.attribute.iter().any(|a| a.name() == "direction" && a.s.as_deref() == Some(b"bidirectional"));
@@ -402,7 +403,7 @@ fn trim_activations(node: &mut NodeProto) {
     }
 }
 
-/// Keeps the elements at some positions.
+/// Keeps the elements whose index `keep` selects.
 fn retain<T>(list: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
     let mut at = 0;
     list.retain(|_| {
@@ -411,18 +412,18 @@ fn retain<T>(list: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
     });
 }
 
-/// Returns an attribute without elements.
+/// Returns an attribute without a value.
 fn front(name: String, kind: AttributeType) -> AttributeProto {
     AttributeProto { name: Some(name), r#type: Some(kind.into()), ..Default::default() }
 }
 
-/// Splits texts that end with a zero each.
+/// Splits a list of zero-terminated strings.
 fn texts(bytes: &[u8]) -> Vec<Vec<u8>> {
     let ended = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     if bytes.is_empty() { Vec::new() } else { ended.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect() }
 }
 
-/// Returns the type of a value as protobuf.
+/// Returns the type of a value as a protobuf message.
 fn type_proto(ty: TensorType) -> Option<TypeProto> {
     use tensor_shape_proto::{Dimension, dimension::Value};
     let TensorType::Tensor(dtype, extents) = ty else { return None };

@@ -1,4 +1,4 @@
-//! Any derived backend as a plugin of ONNX Runtime: a provider that an unmodified ONNX Runtime loads.
+//! Exports any derived backend as a plugin of ONNX Runtime: an execution provider that an unmodified ONNX Runtime loads.
 //!
 //! A crate of type `cdylib` names its backend:
 //!
@@ -6,12 +6,12 @@
 //! bb_ort_plugin::export!(MyBackend);
 //! ```
 //!
-//! Programs in any language then register the library and choose its device; `bb/docs/onnxruntime.md` has the commands.
+//! Programs in any language then register the library and select its device; `bb/docs/onnxruntime.md` has the commands.
 //!
-//! The provider claims the nodes that the backend runs natively or lowered, in parts of maximal size. Everything else stays with ONNX
-//! Runtime. Each part is compiled once, for all extents. The provider never fails for a node that it declines.
+//! The provider claims the nodes that the backend runs natively or lowered, in parts of maximal size. ONNX Runtime runs all other nodes.
+//! Each part is compiled once, for all shapes. A node that the provider declines never causes an error.
 //!
-//! This crate uses the public C interface of ONNX Runtime 1.23. [`raw`] declares the used part.
+//! This crate uses the public C interface of ONNX Runtime 1.23. [`raw`] declares the functions and types that are needed.
 #![expect(unsafe_code, reason = "calls functions of ONNX Runtime, and is called by it")]
 
 mod api;
@@ -37,10 +37,10 @@ pub mod __private {
     pub use crate::raw::{OrtApiBase, OrtEpFactory, OrtLogger, Status};
 }
 
-/// Exports a derived backend to ONNX Runtime: the functions `CreateEpFactories` and `ReleaseEpFactory`.
+/// Exports a derived backend to ONNX Runtime: defines the functions `CreateEpFactories` and `ReleaseEpFactory`.
 ///
-/// The provider is called `bb-NAME`, after the name of the backend. The crate must allow unsafe code, because exported names are a
-/// promise that no other library of the process breaks.
+/// The provider is called `bb-NAME`, where `NAME` is the name of the backend. The crate must allow unsafe code, because an exported name
+/// must be unique in the process.
 ///
 /// # Examples
 ///
@@ -53,11 +53,11 @@ pub mod __private {
 macro_rules! export {
     ($backend:ty) => {
         const _: () = {
-            /// Makes the factory.
+            /// Creates the factory.
             ///
             /// # Safety
             ///
-            /// Only ONNX Runtime calls it.
+            /// Only ONNX Runtime calls this function.
             #[unsafe(no_mangle)]
             pub unsafe extern "system" fn CreateEpFactories(
                 _registration: *const ::core::ffi::c_char,
@@ -67,7 +67,7 @@ macro_rules! export {
                 most: usize,
                 count: *mut usize,
             ) -> $crate::__private::Status {
-                // SAFETY: the arguments are those of ONNX Runtime.
+                // SAFETY: ONNX Runtime passed the arguments.
                 unsafe { $crate::__private::create::<$backend>(base, factories, most, count) }
             }
 
@@ -75,12 +75,12 @@ macro_rules! export {
             ///
             /// # Safety
             ///
-            /// Only ONNX Runtime calls it.
+            /// Only ONNX Runtime calls this function.
             #[unsafe(no_mangle)]
             pub unsafe extern "system" fn ReleaseEpFactory(
                 factory: *mut $crate::__private::OrtEpFactory,
             ) -> $crate::__private::Status {
-                // SAFETY: the factory is one that the other function made.
+                // SAFETY: the factory was created by `CreateEpFactories`.
                 unsafe { $crate::__private::release(factory) }
             }
         };

@@ -1,4 +1,4 @@
-//! A provider: what ONNX Runtime makes for a session.
+//! The provider, which ONNX Runtime creates for a session.
 
 use crate::api::{Api, Elements, Result};
 use crate::claim::{self, Claimed};
@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A provider. The structure of ONNX Runtime is its first field, so that both have the same pointer.
+/// An execution provider. ONNX Runtime's structure is its first field, so that pointers to both are equal.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Provider {
@@ -27,15 +27,15 @@ pub(crate) struct Provider {
     name: CString,
     on: BackendHandle,
     settings: Settings,
-    /// Whether the model is claimed as a whole, in one part.
+    /// Whether the whole model is claimed as one part.
     whole: AtomicBool,
-    /// Whether a graph of the model has claimed parts.
+    /// Whether some graph of the model has claimed parts.
     claimed: AtomicBool,
     runs: Arc<Runs>,
 }
 
 impl Provider {
-    /// Makes a provider; ONNX Runtime gives it back to [`release`](Self::release).
+    /// Creates a provider. ONNX Runtime passes it to [`release`](Self::release) when it is no longer needed.
     pub(crate) fn make(api: Api, name: CString, on: BackendHandle, settings: Settings) -> *mut OrtEp {
         let raw = OrtEp {
             version: API_VERSION,
@@ -65,10 +65,10 @@ impl Provider {
     ///
     /// # Safety
     ///
-    /// The pointer is null or from [`make`](Self::make), and is not used any more.
+    /// The pointer is null or was returned by [`make`](Self::make), and is no longer used.
     pub(crate) unsafe fn release(provider: *mut OrtEp) {
         if !provider.is_null() {
-            // SAFETY: the pointer is that of a `Provider` in a box, because `raw` is its first field.
+            // SAFETY: the pointer belongs to a boxed `Provider`, because `raw` is its first field.
             quiet(|| drop(unsafe { Box::from_raw(provider.cast::<Provider>()) }));
         }
     }
@@ -76,10 +76,10 @@ impl Provider {
 
 /// # Safety
 ///
-/// For this and the functions below: ONNX Runtime calls them with a provider that `make` made and `release` has not released, and with
+/// For this and the functions below: ONNX Runtime calls them with a provider that `make` created and `release` has not released, and with
 /// other pointers that conform to its header.
 unsafe extern "system" fn provider_name(provider: *const OrtEp) -> *const c_char {
-    // SAFETY: the pointer is that of a provider.
+    // SAFETY: the pointer belongs to a provider.
     unsafe { &*provider.cast::<Provider>() }.name.as_ptr()
 }
 
@@ -88,34 +88,34 @@ unsafe extern "system" fn capability(
     graph: *const OrtGraph,
     info: *mut OrtEpGraphSupportInfo,
 ) -> Status {
-    // SAFETY: the pointer is that of a provider, which nobody changes.
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
     let provider = unsafe { &*provider.cast::<Provider>() };
     guarded(&provider.api, || {
-        // SAFETY: the graph is that of the running call, and what is read of it is dropped in this function.
+        // SAFETY: the graph belongs to the running call, and everything that is read from it is dropped in this function.
         let mut claimed = unsafe {
             let name = provider.name.to_string_lossy();
             claim::claim(&provider.api, graph, &name, &provider.on, provider.settings.claim)?
         };
         let is_later = !claimed.parts.is_empty() && provider.claimed.swap(true, Ordering::Relaxed);
         if is_later && provider.api.minor < claim::NAMES_PARTS {
-            // Parts of two graphs would have one name, and the session would fail.
+            // Two graphs of the model would have parts of the same name, and the session would fail, so nothing is claimed.
             claimed = Claimed::default();
         }
         if let Some(path) = &provider.settings.report {
             claimed.append_to(path)?;
         }
         provider.whole.store(claimed.whole, Ordering::Relaxed);
-        // SAFETY: the nodes are those of the graph.
+        // SAFETY: the nodes belong to the graph.
         unsafe { provider.fuse(&claimed, info) }
     })
 }
 
 impl Provider {
-    /// Reports the claimed parts to ONNX Runtime.
+    /// Reports the claimed parts to ONNX Runtime, which fuses each into one node.
     unsafe fn fuse(&self, claimed: &Claimed, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
         let options = OrtNodeFusionOptions { version: API_VERSION, drop_constant_initializers: true };
         for part in &claimed.parts {
-            // SAFETY: the caller passes `info` on from the running call; the list has as many nodes.
+            // SAFETY: the caller passes `info` from the running call, and the list has `part.len()` nodes.
             self.api.checked(unsafe {
                 self.api.ep().add_nodes_to_fuse(info, part.as_ptr(), part.len(), &raw const options)
             })?;
@@ -126,7 +126,7 @@ impl Provider {
     /// Compiles a claimed part.
     unsafe fn compiled(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<Box<CompiledPart>> {
         let reader = Reader { api: &self.api, elements: Elements::Copied };
-        // SAFETY: the caller passes graph and node on from the running call.
+        // SAFETY: the caller passes the graph and the node from the running call.
         let (read, inputs, outputs) = unsafe {
             (
                 reader.read(graph, self.api.nodes(graph)?, |_| true)?,
@@ -135,8 +135,8 @@ impl Provider {
             )
         };
         let lends = self.settings.backend.is_none();
-        // If ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result does not
-        // depend on the choice of claimed nodes.
+        // The computation may be widened only if bb runs the whole model. If ONNX Runtime runs some nodes, both sides round 16-bit floats
+        // after each operation, so that a result does not depend on the choice of claimed nodes.
         let widened = self.whole.load(Ordering::Relaxed);
         let options = CompileOptions::default().with_widen_halves(widened);
         let runs = self.runs.clone();
@@ -152,13 +152,13 @@ unsafe extern "system" fn compile(
     infos: *mut *mut OrtNodeComputeInfo,
     _context_nodes: *mut *mut OrtNode,
 ) -> Status {
-    // SAFETY: the pointer is that of a provider, which nobody changes.
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
     let provider = unsafe { &*provider.cast::<Provider>() };
     guarded(&provider.api, || {
         if count > 0 && (graphs.is_null() || nodes.is_null() || infos.is_null()) {
             return Err(PluginError::Null { what: "an argument of `Compile`" });
         }
-        // SAFETY: the lists have `count` places each.
+        // SAFETY: the lists have `count` elements each.
         let part = |at: usize| unsafe { provider.compiled(*graphs.add(at), *nodes.add(at)) };
         let parts = (0..count).map(part).collect::<Result<Vec<_>>>()?;
         for (at, part) in parts.into_iter().enumerate() {
@@ -193,7 +193,7 @@ unsafe extern "system" fn release_compute_infos(
     count: usize,
 ) {
     for at in 0..count {
-        // SAFETY: the list has `count` places, and each is from `into_raw`.
+        // SAFETY: the list has `count` elements, and each was returned by `into_raw`.
         unsafe { CompiledPart::release(*infos.add(at)) };
     }
 }

@@ -1,12 +1,12 @@
-//! The used structures of ONNX Runtime's interface for plugins.
+//! The declarations of ONNX Runtime's plugin interface that are needed.
 //!
-//! Source: `onnxruntime_c_api.h` and `onnxruntime_ep_c_api.h` of ONNX Runtime 1.23 (MIT). A table of functions is an array of
-//! pointers; a row of `table!` has the position of the function in it. Tables only grow, so that every newer version has these
-//! functions at these positions.
+//! Source: `onnxruntime_c_api.h` and `onnxruntime_ep_c_api.h` of ONNX Runtime 1.23 (MIT). A function table is an array of pointers; a row
+//! of `table!` begins with the index of its function. New versions only append functions, so these indices are valid in every newer
+//! version.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// The requested version of the interface, and the oldest with plugins that compile graphs.
+/// The requested version of the interface, which is the oldest with plugins that compile graphs.
 pub const API_VERSION: u32 = 23;
 
 /// Declares opaque types, which are used only behind pointers.
@@ -46,13 +46,13 @@ opaque! {
     OrtSyncStreamImpl: "A queue of a device.";
 }
 
-/// A function that returns an error or null.
+/// The result of a function: an error, or null for success.
 pub type Status = *mut OrtStatus;
 
-/// `ORTCHAR_T`, a unit of a path.
+/// `ORTCHAR_T`, a code unit of a path.
 #[cfg(windows)]
 pub type PathChar = u16;
-/// `ORTCHAR_T`, a unit of a path.
+/// `ORTCHAR_T`, a code unit of a path.
 #[cfg(not(windows))]
 pub type PathChar = c_char;
 
@@ -60,23 +60,23 @@ pub type PathChar = c_char;
 pub mod attribute_types {
     use std::ffi::c_int;
 
-    /// An integer.
+    /// A list of integers.
     pub const INT: c_int = 1;
     /// Integers.
     pub const INTS: c_int = 2;
-    /// A number with a fraction.
+    /// A float.
     pub const FLOAT: c_int = 3;
-    /// Numbers with fractions.
+    /// A list of floats.
     pub const FLOATS: c_int = 4;
-    /// A text.
+    /// A string.
     pub const STRING: c_int = 5;
-    /// Texts.
+    /// A list of strings.
     pub const STRINGS: c_int = 6;
     /// A tensor.
     pub const TENSOR: c_int = 8;
 }
 
-/// Declares a table of functions: `position name(arguments) -> result`.
+/// Declares a function table, with rows `index name(arguments) -> result`.
 macro_rules! table {
     ($(#[$doc:meta])* $table:ident[$size:literal] {
         $($position:literal $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*
@@ -88,13 +88,13 @@ macro_rules! table {
             functions: [*const c_void; $size],
         }
 
-        // SAFETY: the table and the functions are those of a library that stays loaded; the functions may be called from any thread.
+        // SAFETY: the table and the functions belong to a library that stays loaded; any thread may call the functions.
         unsafe impl Sync for $table {}
         // SAFETY: as above.
         unsafe impl Send for $table {}
 
         impl $table {
-            /// Makes a table with one function.
+            /// Creates a table with one function.
             #[cfg(test)]
             #[allow(dead_code, reason = "not every table needs it")]
             pub(crate) fn with(position: usize, function: *const c_void) -> $table {
@@ -106,17 +106,17 @@ macro_rules! table {
                 ///
                 /// # Safety
                 ///
-                /// As the header of ONNX Runtime says of the function of this name.
+                /// As ONNX Runtime's header requires for the function of this name.
                 #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
                 pub unsafe fn $name(&self, $($argument: $type),*) $(-> $result)? {
                     const { assert!($position < $size) };
                     let pointer = self.functions[$position];
-                    // SAFETY: the header declares a function of this type at this position, and a pointer to a function has the
-                    // size of a pointer to data on the platforms of ONNX Runtime.
+                    // SAFETY: the header declares a function of this type at this index, and function pointers have the size of data
+                    // pointers on the platforms of ONNX Runtime.
                     let function = unsafe {
                         std::mem::transmute::<*const c_void, unsafe extern "system" fn($($type),*) $(-> $result)?>(pointer)
                     };
-                    // SAFETY: the caller answers for the arguments.
+                    // SAFETY: the caller guarantees that the arguments are valid.
                     unsafe { function($($argument),*) }
                 }
             )*
@@ -204,7 +204,7 @@ table! {
 #[repr(C)]
 #[derive(Debug)]
 pub struct OrtApiBase {
-    /// Returns the table of a version of the interface; null if the library is older.
+    /// Returns the function table of a version of the interface, or null if the library is older.
     pub get_api: unsafe extern "system" fn(version: u32) -> *const OrtApi,
     /// Returns the version of the library.
     pub get_version_string: unsafe extern "system" fn() -> *const c_char,
@@ -216,7 +216,7 @@ pub struct OrtApiBase {
 pub struct OrtNodeFusionOptions {
     /// [`API_VERSION`].
     pub version: u32,
-    /// Whether the claimed part does not get constants as operands, because it has copied them.
+    /// Whether constants are not passed to the claimed part as operands, because it has copied them.
     pub drop_constant_initializers: bool,
 }
 
@@ -226,7 +226,7 @@ pub struct OrtNodeFusionOptions {
 pub struct OrtNodeComputeInfo {
     /// [`API_VERSION`].
     pub version: u32,
-    /// Makes the state of a claimed part in a session.
+    /// Creates the state of a claimed part in a session.
     pub create_state: unsafe extern "system" fn(
         *mut OrtNodeComputeInfo,
         *mut OrtNodeComputeContext,
@@ -239,7 +239,7 @@ pub struct OrtNodeComputeInfo {
     pub release_state: unsafe extern "system" fn(*mut OrtNodeComputeInfo, *mut c_void),
 }
 
-/// `OrtEp`; a function that is `None` is optional.
+/// `OrtEp`. Functions of type `Option` are optional.
 #[repr(C)]
 #[derive(Debug)]
 pub struct OrtEp {
@@ -259,15 +259,15 @@ pub struct OrtEp {
         *mut *mut OrtNodeComputeInfo,
         *mut *mut OrtNode,
     ) -> Status,
-    /// Releases what `compile` made.
+    /// Releases the parts that `compile` returned.
     pub release_compute_infos: unsafe extern "system" fn(*mut OrtEp, *mut *mut OrtNodeComputeInfo, usize),
-    /// `GetPreferredDataLayout`, `ShouldConvertDataLayoutForOp` and `SetDynamicOptions`, all of them optional.
+    /// The optional functions `GetPreferredDataLayout`, `ShouldConvertDataLayoutForOp` and `SetDynamicOptions`.
     pub optional: [Option<unsafe extern "system" fn()>; 3],
-    /// Called at the begin of a run, on the thread that runs.
+    /// Called at the start of a run, on the thread of the run.
     pub run_begins: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions) -> Status,
-    /// Called at the end of a run, with a flag whether to wait for the device.
+    /// Called at the end of a run. The flag says whether to wait for the device.
     pub run_ended: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions, bool) -> Status,
-    /// `CreateAllocator`, `CreateSyncStreamForDevice` and `GetCompiledModelCompatibilityInfo`, all of them optional.
+    /// The optional functions `CreateAllocator`, `CreateSyncStreamForDevice` and `GetCompiledModelCompatibilityInfo`.
     pub more: [Option<unsafe extern "system" fn()>; 3],
 }
 
@@ -277,11 +277,11 @@ pub struct OrtEp {
 pub struct OrtEpFactory {
     /// [`API_VERSION`].
     pub version: u32,
-    /// Returns the name of the providers that it makes.
+    /// Returns the name of the providers that the factory creates.
     pub name: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
     /// Returns the vendor of the library.
     pub vendor: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
-    /// Chooses among the devices of the machine.
+    /// Selects devices of the machine.
     pub supported_devices: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const *const OrtHardwareDevice,
@@ -290,7 +290,7 @@ pub struct OrtEpFactory {
         usize,
         *mut usize,
     ) -> Status,
-    /// Makes a provider for a session.
+    /// Creates a provider for a session.
     pub create_ep: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const *const OrtHardwareDevice,
@@ -302,11 +302,11 @@ pub struct OrtEpFactory {
     ) -> Status,
     /// Releases a provider.
     pub release_ep: unsafe extern "system" fn(*mut OrtEpFactory, *mut OrtEp),
-    /// Returns the number of the vendor.
+    /// Returns the id of the vendor.
     pub vendor_id: unsafe extern "system" fn(*const OrtEpFactory) -> u32,
     /// Returns the version of the provider.
     pub provider_version: unsafe extern "system" fn(*const OrtEpFactory) -> *const c_char,
-    /// Returns whether a compiled model fits the provider.
+    /// Reports whether a compiled model is compatible with the provider.
     pub validate_compiled: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const *const OrtHardwareDevice,
@@ -314,7 +314,7 @@ pub struct OrtEpFactory {
         *const c_char,
         *mut c_int,
     ) -> Status,
-    /// Makes an allocator; null is the allocator of the processor.
+    /// Creates an allocator. Null means the CPU allocator.
     pub create_allocator: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const OrtMemoryInfo,
@@ -323,12 +323,12 @@ pub struct OrtEpFactory {
     ) -> Status,
     /// Releases an allocator.
     pub release_allocator: unsafe extern "system" fn(*mut OrtEpFactory, *mut OrtAllocator),
-    /// Makes what copies between devices; null if nothing is needed.
+    /// Creates an object that copies data between devices. Null means that none is needed.
     pub create_data_transfer:
         unsafe extern "system" fn(*mut OrtEpFactory, *mut *mut OrtDataTransferImpl) -> Status,
-    /// Returns whether there are queues.
+    /// Returns whether the provider has streams.
     pub is_stream_aware: unsafe extern "system" fn(*const OrtEpFactory) -> bool,
-    /// Makes a queue; null if there are none.
+    /// Creates a stream. Null means that there are none.
     pub create_sync_stream: unsafe extern "system" fn(
         *mut OrtEpFactory,
         *const OrtMemoryDevice,

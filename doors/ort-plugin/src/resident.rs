@@ -1,9 +1,9 @@
-//! Keeps the library in memory when ONNX Runtime unloads it.
+//! Keeps the library in memory although ONNX Runtime unloads it.
 //!
-//! Threads of a backend's pool run its code until the process ends, and values of threads have destructors in it; without the code,
-//! both would crash the process. A library that is loaded again is the same one, so that nothing accumulates.
+//! Pool threads of a backend run the library's code until the process ends, and thread-locals have destructors in it. If the code were
+//! unmapped, both would crash the process. Loading the library again reuses it, so nothing accumulates.
 
-/// Keeps the library that has this function in memory until the process ends. Where the system offers no way, it does nothing.
+/// Keeps this library in memory until the process ends. Does nothing on systems that do not support it.
 pub(crate) fn stay() {
     #[cfg(unix)]
     unix::stay();
@@ -17,14 +17,14 @@ mod unix {
     pub(super) fn stay() {
         let mut info = MaybeUninit::<libc::Dl_info>::uninit();
         let own = stay as *const c_void;
-        // SAFETY: the address is that of a function of this library, and the place has room.
+        // SAFETY: the address belongs to a function of this library, and `info` has room for the result.
         if unsafe { libc::dladdr(own, info.as_mut_ptr()) } == 0 {
             return;
         }
-        // SAFETY: the function said that it wrote all of it.
+        // SAFETY: the function reported that it has initialized the structure.
         let path = unsafe { info.assume_init() }.dli_fname;
-        // SAFETY: the path is one that the loader keeps. The library is loaded already, so that no code of it runs now; the handle is
-        // never closed.
+        // SAFETY: the loader keeps the path alive. The library is loaded already, so its initialisers do not run; the handle is never
+        // closed.
         unsafe { libc::dlopen(path, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
     }
 }

@@ -1,4 +1,4 @@
-//! The options of a session for this provider.
+//! The options of a session for the provider.
 
 use crate::api::Result;
 use crate::error::PluginError;
@@ -6,24 +6,24 @@ use bb::OpenOptions;
 use bb::coverage::ClaimOptions;
 use std::path::PathBuf;
 
-/// The entry that requests nodes of the operator `EPContext` from providers, each with a compiled part.
+/// The name of ONNX Runtime's option for nodes of the operator `EPContext`, which contain compiled parts.
 const COMPILED_MODELS: &str = "ep.context_enable";
 
 /// The settings of a session for the provider.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// The backend by name, as `bb::backend` takes it; `None` for the one that is exported.
+    /// The name of the backend, as for `bb::backend`. `None` means the exported backend.
     pub(crate) backend: Option<String>,
     pub(crate) open: OpenOptions,
     pub(crate) claim: ClaimOptions,
-    /// The file that gets a line of JSON for each graph.
+    /// The file that receives a line of JSON for each node of a graph.
     pub(crate) report: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Reads the entries of a session's configuration that begin with `ep.NAME.`.
+    /// Parses the entries of a session's configuration that begin with `ep.NAME.`.
     ///
-    /// Options that the plugin does not define are passed to the backend, which refuses unknown ones.
+    /// Options that the plugin does not define are passed to the backend, which refuses unknown options.
     pub(crate) fn read(provider: &str, entries: Vec<(String, String)>) -> Result<Settings> {
         let prefix = format!("ep.{}.", provider.to_lowercase());
         let mut settings = Settings::default();
@@ -46,7 +46,7 @@ impl Settings {
             "native_only" => self.claim = self.claim.with_native_only(truth(option, &value)?),
             "report" => {
                 let path = PathBuf::from(value);
-                // A file that cannot be written is an error of the session that names it, not of a graph.
+                // Opens the file now, so that the session that names it fails if the file cannot be written.
                 crate::claim::append(&path, "")?;
                 self.report = Some(path);
             }

@@ -1,8 +1,8 @@
-//! Tensors from arrays of NumPy and from DLPack, and arrays of tensors.
+//! Converts NumPy arrays and DLPack structures to tensors, and tensors to NumPy arrays.
 //!
-//! A large array lends its memory to the tensor, which keeps the array alive. A program must not write to the array while a run reads
-//! it, as with any binding that does not copy. An array created from a tensor is always writable: it takes over memory that has no
-//! other owner, or gets a copy.
+//! A tensor borrows the memory of a large array and keeps the array alive. A program must not write to the array while a run reads it, as
+//! with any binding that does not copy. An array created from a tensor is always writable: it takes over memory that has no other owner, or
+//! else is a copy.
 
 use crate::convert::Problem;
 use crate::dtypes::{Elements, descriptor, elements};
@@ -23,14 +23,14 @@ use smallvec::SmallVec;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-/// Maximum size in bytes of copied elements: a small copy is faster than creating an owner.
+/// The maximum size in bytes of elements that are copied, because a small copy is faster than creating an owner.
 const FEW: usize = 1024;
 
-/// The memory of an array or of bytes, which it keeps alive.
+/// The memory of an array or of a `bytes` object, which this keeps alive.
 struct ArrayMemory {
     first: *const u8,
     length: usize,
-    /// The object. It is released with the interpreter's lock, whichever thread drops this.
+    /// The owner of the memory. Its reference is released under the interpreter's lock, whichever thread drops this.
     _array: Py<PyAny>,
 }
 
@@ -44,7 +44,7 @@ impl AsRef<[u8]> for ArrayMemory {
     }
 }
 
-/// Returns the bytes of an immutable object, without copying them.
+/// Returns the bytes of an immutable object without copying them.
 pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
     let all = bytes.as_bytes();
     Bytes::from_owner(ArrayMemory {
@@ -54,7 +54,7 @@ pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
     })
 }
 
-/// Returns the object as an array of NumPy, if it is one.
+/// Returns the object as a NumPy array, if it is one.
 #[inline]
 pub(crate) fn as_array<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyUntypedArray>> {
     // SAFETY: the check only reads the type of a live object.
@@ -69,7 +69,7 @@ pub(crate) fn freeze(array: &Bound<'_, PyUntypedArray>) {
     unsafe { (*array.as_array_ptr()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE }
 }
 
-/// Makes a tensor of an array of numbers, truth values or strings.
+/// Creates a tensor from an array of numbers, booleans or strings.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub(crate) fn tensor(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Pr
             let native = descr.call_method1(intern!(py, "newbyteorder"), (intern!(py, "="),))?;
             let numpy = py.import(intern!(py, "numpy"))?;
             let dense = numpy.call_method1(intern!(py, "ascontiguousarray"), (array, native))?;
-            // NumPy makes a rank of 1 of a rank of 0.
+            // `ascontiguousarray` converts arrays of rank 0 to rank 1, so the shape is restored.
             let dense =
                 dense.call_method1(intern!(py, "reshape"), (array.getattr(intern!(py, "shape"))?,))?;
             numbers(dense.cast::<PyUntypedArray>().map_err(PyErr::from)?, dtype)
@@ -95,7 +95,7 @@ pub(crate) fn tensor(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Pr
     }
 }
 
-/// Makes a tensor of a contiguous array in the processor's byte order.
+/// Creates a tensor from a contiguous array in the processor's byte order.
 fn numbers(array: &Bound<'_, PyUntypedArray>, dtype: DataType) -> Result<TensorData, Problem> {
     let shape = array.shape();
     let length = array.len() * unpacked_size(dtype);
@@ -115,7 +115,7 @@ fn numbers(array: &Bound<'_, PyUntypedArray>, dtype: DataType) -> Result<TensorD
     Ok(TensorData::adopt(dtype, shape, bytes)?)
 }
 
-/// Makes a tensor of an array of strings, or of objects that are strings.
+/// Creates a tensor from an array of strings, or of objects that are strings.
 fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
     let py = array.py();
     let list = array.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
@@ -133,11 +133,11 @@ fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
     Ok(strings.finish(array.shape())?)
 }
 
-/// The name of a capsule that holds a DLPack tensor, and its name after a consumer took the tensor.
+/// The name of a capsule that contains a DLPack tensor, and its name after a consumer took the tensor.
 const FULL: &CStr = c"dltensor";
 const USED: &CStr = c"used_dltensor";
 
-/// Makes a tensor of an object that gives DLPack's structure.
+/// Creates a tensor from an object that supports DLPack.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ const USED: &CStr = c"used_dltensor";
 pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> Result<TensorData, Problem> {
     let py = object.py();
     let device = object.call_method0(intern!(py, "__dlpack_device__"))?.get_item(0)?;
-    // An enum of integers in some libraries.
+    // In some libraries, the device is an enum, which must be converted to an integer.
     let device: i64 = device.call_method0(intern!(py, "__int__"))?.extract()?;
     if device != 1 {
         return Err(Problem::Device(device));
@@ -166,19 +166,19 @@ pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> Result<TensorData, Probl
     Ok(managed.into_tensor()?)
 }
 
-/// Keeps the memory of an array that NumPy does not own.
+/// A Python object that keeps the memory of an array alive if NumPy does not own it.
 #[pyclass(frozen, module = "bb")]
 struct Memory {
     _elements: Box<dyn Send + Sync>,
 }
 
-/// The pointer to elements that an array takes over.
+/// The elements that an array takes over.
 struct Taken(SoleElements);
 
 // SAFETY: nobody but the array reads or writes the elements.
 unsafe impl Sync for Taken {}
 
-/// Makes an array with these extents over memory; a null pointer lets NumPy allocate it.
+/// Creates an array of this shape over memory. If the pointer is null, NumPy allocates the memory.
 ///
 /// # Safety
 ///
@@ -232,7 +232,7 @@ unsafe fn make<'py>(
     Ok(array)
 }
 
-/// Makes an array that takes over elements, or copies few.
+/// Creates an array that takes over elements. Few elements are copied instead.
 ///
 /// # Errors
 ///
@@ -249,7 +249,7 @@ pub(crate) fn of_sole<'py>(py: Python<'py>, elements: SoleElements) -> Result<Bo
     Ok(unsafe { make(py, dtype, &shape, first, Some(Memory { _elements: taken }), false) }?.into_any())
 }
 
-/// Makes an array of a copy of `length` bytes.
+/// Creates an array that contains a copy of `length` bytes.
 fn copied<'py>(
     py: Python<'py>,
     dtype: DataType,
@@ -287,8 +287,8 @@ pub(crate) fn of_tensor<'py>(py: Python<'py>, data: TensorData) -> Result<Bound<
     copied(py, dtype, data.shape(), bytes.as_ptr(), bytes.len())
 }
 
-/// Makes an array of a tensor which shares its memory and cannot be written; a copy only of what NumPy holds in another form, and of
-/// tensors without elements.
+/// Creates a read-only array that shares the tensor's memory. The elements are copied only if NumPy represents them differently, or if
+/// there are none.
 ///
 /// # Errors
 ///
@@ -322,7 +322,7 @@ pub(crate) fn as_array_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py
     Ok(numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into()?)
 }
 
-/// Makes an array into whose memory `fill` writes the elements.
+/// Creates an array, and calls `fill` to write the elements into its memory.
 ///
 /// # Errors
 ///
@@ -348,7 +348,7 @@ pub(crate) fn filled<'py>(
     Ok(array.into_any())
 }
 
-/// Makes an array of objects of a tensor of strings: texts, and bytes where they are no UTF-8.
+/// Creates an array of objects from a tensor of strings. The objects are `str`, or `bytes` for strings that are not UTF-8.
 ///
 /// # Errors
 ///

@@ -3,13 +3,13 @@
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
-/// Stops the runs that were given it.
+/// Stops the runs that it was passed to.
 #[pyclass(frozen, module = "bb")]
 #[derive(Debug, Default)]
 pub(crate) struct CancelToken(Mutex<bb::CancelToken>);
 
 impl CancelToken {
-    /// Returns the token of the runs that begin now.
+    /// Returns the token for runs that begin now.
     pub(crate) fn current(&self) -> bb::CancelToken {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -22,12 +22,12 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Stops the runs, also those that have not begun.
+    /// Stops all runs that use this token, including runs that have not begun.
     fn cancel(&self) {
         self.current().cancel();
     }
 
-    /// Lets runs that begin from now on run; those that were stopped stay stopped.
+    /// Makes the token usable again: runs that begin from now on are not stopped. Runs that were stopped stay stopped.
     fn reset(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bb::CancelToken::new();
     }

@@ -17,7 +17,7 @@ pub(crate) struct Port {
     pub(crate) name: Py<PyString>,
     pub(crate) text: String,
     pub(crate) ty: ValueType,
-    /// Whether a caller may leave it out.
+    /// Whether a caller may omit it.
     pub(crate) optional: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Compiled {
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-    /// Whether nothing goes in or out but tensors.
+    /// Whether all inputs and outputs are tensors.
     pub(crate) tensors: bool,
     /// The inputs as the model declares them.
     spec: InputSpec,
@@ -64,7 +64,7 @@ impl Compiled {
     ///
     /// # Errors
     ///
-    /// The warning, if the program makes errors of warnings.
+    /// The warning as an exception, if the program turns warnings into errors.
     pub(crate) fn warn(&self, py: Python<'_>, inputs: &[Option<OnnxValue<TensorData>>]) -> PyResult<()> {
         let given = |index: usize| {
             let x = inputs.get(index)?.as_ref()?.tensor()?;

@@ -4,18 +4,18 @@ use crate::dtypes::added_name;
 use bb::DataType;
 use pyo3::prelude::*;
 
-/// Error of converting a Python object to a value of a model, or a value to a Python object.
+/// An error of converting a Python object to a value of a model, or a value to a Python object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// The model was compiled, so that its dimensions and constants are fixed.
+    /// The model was compiled, so its dimensions and constants cannot be changed.
     #[error("the model is compiled, so that neither `dims` nor tensors for its constants can change it")]
     Compiled,
 
-    /// A tensor is given for a constant that the model does not have.
+    /// The caller passed a tensor for a constant that the model does not have.
     #[error("the model has no constant `{name}`, for which a tensor is given")]
     NoConstant { name: String },
 
-    /// The elements of an array have a type that ONNX does not have.
+    /// ONNX does not have the element type of an array.
     #[error("an array of {dtype} has no element type of ONNX")]
     ElementType { dtype: String },
 
@@ -25,11 +25,11 @@ pub(crate) enum Problem {
     )]
     Device(i64),
 
-    /// An element of an array of objects is no string.
+    /// An element of an array of objects is not a string.
     #[error("element {index} is of type `{got}`; expected `str`, or `bytes` in UTF-8")]
     Text { index: usize, got: String },
 
-    /// An array of objects is given where numbers are declared.
+    /// The caller passed an array of objects for an input that declares numbers.
     #[error(
         "the array holds Python objects (its element type is `object`), expected numbers: convert it by `astype` first"
     )]
@@ -41,11 +41,11 @@ pub(crate) enum Problem {
     )]
     NoType { dtype: DataType, name: &'static str },
 
-    /// An object cannot be converted to an input of this kind.
+    /// An object cannot be converted to the kind of value that the input declares.
     #[error("expected {expected}, got `{got}`")]
     Kind { expected: &'static str, got: String },
 
-    /// A number without an element type does not fit the declared one.
+    /// A Python number cannot be represented in the declared element type.
     #[error("element {index} is {value}, which {dtype} does not hold without losing digits")]
     Digits { index: usize, value: String, dtype: DataType },
 
@@ -53,7 +53,7 @@ pub(crate) enum Problem {
     #[error(transparent)]
     Dlpack(#[from] bb_dlpack::DlpackError),
 
-    /// A tensor is not valid, or no input has a dimension of a name.
+    /// A tensor is not valid, or no input has a dimension with the passed name.
     #[error(transparent)]
     Tensor(#[from] bb_ir::Error),
 
@@ -67,13 +67,13 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
-    /// The error for an element type that NumPy does not have.
+    /// Returns the error for an element type that NumPy does not have.
     pub(crate) fn no_type(dtype: DataType) -> Problem {
         Problem::NoType { dtype, name: added_name(dtype).unwrap_or("object") }
     }
 }
 
-/// The error for an object that is of another kind.
+/// Returns the error for an object of a wrong kind.
 pub(crate) fn wrong_kind(expected: &'static str, got: &Bound<'_, PyAny>) -> Problem {
     Problem::Kind { expected, got: type_name(got) }
 }

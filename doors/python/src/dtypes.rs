@@ -1,4 +1,4 @@
-//! Element types: NumPy's descriptors, and the names that ONNX Runtime has for them.
+//! Converts element types from and to NumPy's descriptors and ONNX Runtime's names.
 
 use bb::DataType;
 use numpy::npyffi::NPY_TYPES;
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::ffi::c_long;
 
-/// The element types that the package `ml_dtypes` adds to NumPy, by its names for them.
+/// The element types that the package `ml_dtypes` adds to NumPy, with their names there.
 const ADDED: [(DataType, &str); 13] = [
     (DataType::BF16, "bfloat16"),
     (DataType::F8E4M3FN, "float8_e4m3fn"),
@@ -24,7 +24,7 @@ const ADDED: [(DataType, &str); 13] = [
     (DataType::F6E3M2, "float6_e3m2fn"),
 ];
 
-/// The element types that NumPy has, by its names for them; strings are objects there.
+/// The element types that NumPy has, with their names there. Strings are NumPy objects.
 const NAMES: [(DataType, &str); 15] = [
     (DataType::F32, "float32"),
     (DataType::F64, "float64"),
@@ -43,13 +43,13 @@ const NAMES: [(DataType, &str); 15] = [
     (DataType::String, "object"),
 ];
 
-/// Returns the name that Python's libraries have for an element type.
+/// Returns the name of an element type in Python libraries.
 pub(crate) fn python_name(dtype: DataType) -> &'static str {
     let known = NAMES.iter().chain(&ADDED).find(|(known, _)| *known == dtype);
     known.map_or(dtype.name(), |(_, name)| name)
 }
 
-/// Returns the element type with this name in Python's libraries; `string` is ONNX's name.
+/// Returns the element type with this name in Python libraries. Also accepts ONNX's name `string`.
 pub(crate) fn of_name(name: &str) -> Option<DataType> {
     if matches!(name, "string" | "str") {
         return Some(DataType::String);
@@ -57,23 +57,23 @@ pub(crate) fn of_name(name: &str) -> Option<DataType> {
     NAMES.iter().chain(&ADDED).find(|(_, known)| *known == name).map(|(dtype, _)| *dtype)
 }
 
-/// The descriptors of the added types that the installed package has; empty without the package.
+/// The descriptors of the types that the installed `ml_dtypes` adds. Not set while the package is not installed.
 static FOUND: PyOnceLock<Vec<(DataType, Py<PyArrayDescr>)>> = PyOnceLock::new();
 
-/// Elements of an array.
+/// The kind of elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// Elements of this type, in the processor's byte order or not.
+    /// Elements of this type, in any byte order.
     Of(DataType),
     /// Python objects, which may be strings.
     Objects,
     /// Strings of NumPy.
     Text,
-    /// Something else.
+    /// Elements that have no element type here.
     Other,
 }
 
-/// Finds the added types. Without the package nothing is remembered, because it may be installed later.
+/// Returns the types that `ml_dtypes` adds. If the package is missing, nothing is cached, because it may be installed later.
 fn added(py: Python<'_>) -> &[(DataType, Py<PyArrayDescr>)] {
     if let Some(found) = FOUND.get(py) {
         return found;
@@ -94,7 +94,7 @@ pub(crate) fn elements(descr: &Bound<'_, PyArrayDescr>) -> Elements {
     const ULONG: DataType = if size_of::<c_long>() == 8 { DataType::U64 } else { DataType::U32 };
     let number = descr.num();
     let known = |ty: NPY_TYPES| ty as std::ffi::c_int;
-    // Spelled as comparisons, because the numbers are discriminants of an enum.
+    // The numbers are compared one by one, because they are discriminants of an enum, which a `match` on integers cannot use.
     for (ty, dtype) in [
         (NPY_TYPES::NPY_FLOAT, DataType::F32),
         (NPY_TYPES::NPY_LONG, LONG),
@@ -120,7 +120,7 @@ pub(crate) fn elements(descr: &Bound<'_, PyArrayDescr>) -> Elements {
     if number == known(NPY_TYPES::NPY_OBJECT) {
         return Elements::Objects;
     }
-    // The last is the number of NumPy's `StringDType`.
+    // 2056 is the type number of NumPy's `StringDType`.
     if [known(NPY_TYPES::NPY_UNICODE), known(NPY_TYPES::NPY_STRING), 2056].contains(&number) {
         return Elements::Text;
     }
@@ -131,7 +131,8 @@ pub(crate) fn elements(descr: &Bound<'_, PyArrayDescr>) -> Elements {
     }
 }
 
-/// Returns NumPy's descriptor of an element type; `None` if neither NumPy nor the installed `ml_dtypes` has it, and for strings.
+/// Returns NumPy's descriptor of an element type. Returns `None` for strings, and for types that neither NumPy nor the installed
+/// `ml_dtypes` has.
 pub(crate) fn descriptor(py: Python<'_>, dtype: DataType) -> Option<Bound<'_, PyArrayDescr>> {
     use numpy::dtype as of;
     Some(match dtype {
@@ -156,12 +157,12 @@ pub(crate) fn descriptor(py: Python<'_>, dtype: DataType) -> Option<Bound<'_, Py
     })
 }
 
-/// Returns the name that the package `ml_dtypes` has for an element type; `None` for a type that NumPy has.
+/// Returns the name of an element type in the package `ml_dtypes`, or `None` if NumPy itself has the type.
 pub(crate) fn added_name(dtype: DataType) -> Option<&'static str> {
     ADDED.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
 }
 
-/// Returns the name that ONNX Runtime has for an element type, as in `float` of `tensor(float)`.
+/// Returns ONNX Runtime's name of an element type, as in `float` of `tensor(float)`.
 pub(crate) const fn word(dtype: DataType) -> &'static str {
     match dtype {
         DataType::F32 => "float",

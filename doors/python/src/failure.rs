@@ -1,4 +1,4 @@
-//! Exceptions of errors: the class by the error's kind, the details as fields.
+//! Converts errors to Python exceptions. The kind of the error determines the class, and its details become fields.
 
 use crate::convert::Problem;
 use crate::fields::{OperandInfo, RunInputs};
@@ -14,18 +14,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// Phase of an error, with the backend, which classifies its own errors.
+/// The phase when an error occurred, with the backend, which classifies its own errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Phase<'a> {
-    /// A backend was opened.
+    /// Opening a backend.
     Open,
-    /// A model was loaded and checked.
+    /// Loading and checking a model.
     Load,
-    /// A model was compiled.
+    /// Compiling a model.
     Compile(&'a BackendHandle),
-    /// Objects of the caller became options or inputs.
+    /// Converting objects of the caller to options or inputs.
     Convert,
-    /// A model ran.
+    /// Running a model.
     Run(&'a BackendHandle),
 }
 
@@ -42,13 +42,13 @@ impl Phase<'_> {
     fn kind(&self, error: &Error) -> ErrorKind {
         let kind = self.on().map_or_else(|| error.kind(), |on| on.error_kind(error));
         match self {
-            // There are no inputs yet, so operands that do not fit are a mistake of the model.
+            // There are no inputs yet, so operands that do not match are a mistake of the model.
             Phase::Load | Phase::Compile(_) => kind.of_model(),
             Phase::Open | Phase::Convert | Phase::Run(_) => kind,
         }
     }
 
-    /// Returns the class of an exception that says no more than what failed.
+    /// Returns the exception class for errors of the phase that have no more specific class.
     fn class(&self) -> &'static str {
         match self {
             Phase::Open => "BackendError",
@@ -61,7 +61,7 @@ impl Phase<'_> {
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Collects an error and everything that caused it. An error that shows another one as itself is followed by that one.
+/// Collects an error and its causes. A transparent error and the error inside it have the same text and both are in the list.
 fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
     let mut all: Vec<Source<'a>> = Vec::new();
     let mut next = Some(error);
@@ -79,7 +79,7 @@ fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
     all
 }
 
-/// Returns the name of the class of an exception, in the module `bb.errors`.
+/// Returns the name of an exception class in the module `bb.errors`.
 fn class(phase: Phase<'_>, kind: ErrorKind, chain: &[Source<'_>]) -> &'static str {
     let class = match kind {
         ErrorKind::InvalidModel | ErrorKind::Configuration => phase.class(),
@@ -96,13 +96,13 @@ fn class(phase: Phase<'_>, kind: ErrorKind, chain: &[Source<'_>]) -> &'static st
     chain.iter().find_map(|error| finer(kind, *error)).unwrap_or(class)
 }
 
-/// Returns whether an error says which node failed.
+/// Returns whether an error names the node that failed.
 fn names_node(error: Source<'_>) -> bool {
     matches!(error.downcast_ref(), Some(Error::Node { .. } | Error::Nodes { .. }))
         || matches!(error.downcast_ref(), Some(IrError::Node { .. }))
 }
 
-/// Returns the class for an error that has a class of its own within its kind.
+/// Returns the class of an error that has a more specific class than its kind.
 fn finer(kind: ErrorKind, error: Source<'_>) -> Option<&'static str> {
     let (of_bb, of_ir) = (error.downcast_ref::<Error>(), error.downcast_ref::<IrError>());
     match kind {
@@ -131,7 +131,7 @@ fn finer(kind: ErrorKind, error: Source<'_>) -> Option<&'static str> {
     }
 }
 
-/// The details of an error that have fields of their own.
+/// The details of an error that become fields of the exception.
 #[derive(Default)]
 struct Details {
     node: Option<String>,
@@ -163,7 +163,7 @@ impl Details {
 
     fn add(&mut self, error: &Error, given: Option<&RunInputs<'_>>) {
         match error {
-            // The innermost node is the one that failed; those around it hold the subgraph.
+            // The innermost node is the node that failed; the outer nodes contain its subgraph.
             Error::Node { node, op, .. } => {
                 (self.node, self.operator) = (Some(node.clone()), Some(op.clone()));
                 if let Some(found) = given.and_then(|given| given.node(node, op)) {
@@ -258,19 +258,19 @@ fn operand(ty: &bb::ir::graph::ValueType) -> Option<OperandInfo> {
     Some(OperandInfo { dtype: Some(*dtype), shape })
 }
 
-/// Writes an error and its causes, each text once.
+/// Formats an error and its causes, without repeating a text.
 fn texts(chain: &[Source<'_>]) -> Vec<String> {
     let mut texts: Vec<String> = chain.iter().map(ToString::to_string).collect();
     texts.dedup();
     texts
 }
 
-/// Writes an error and its causes in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn told(error: Source<'_>) -> String {
     texts(&chain(error, None)).join(": ")
 }
 
-/// Makes an exception of a class of `bb.errors`.
+/// Creates an exception of a class of `bb.errors`.
 fn make(
     py: Python<'_>,
     class: &str,
@@ -289,13 +289,13 @@ fn make(
     make().unwrap_or_else(|error| error)
 }
 
-/// Makes the exception of an error.
+/// Creates the exception for an error.
 pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Option<&RunInputs<'_>>) -> PyErr {
     let mut chain = chain(error, phase.on());
     let kind = phase.kind(error);
     let class = class(phase, kind, &chain);
     if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
-        // It is the caller who can do something about it, and not the backend, which noticed it.
+        // Removes the backend's error around the cause, because the caller can correct the cause, and the backend only reported it.
         while chain.len() > 1
             && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. }))
         {
@@ -304,7 +304,7 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
     }
     let raised = chain.iter().find_map(|error| error.downcast_ref::<PyErr>());
     if let Some(raised) = raised.filter(|raised| !raised.is_instance_of::<PyException>(py)) {
-        // `KeyboardInterrupt` and the like are raised as they are.
+        // Exceptions that do not derive from `Exception`, for example `KeyboardInterrupt`, are raised unchanged.
         return raised.clone_ref(py);
     }
     let details = Details::of(&chain, given);
@@ -348,7 +348,7 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
     error
 }
 
-/// Makes the exception of an error that has no class of its own.
+/// Creates the exception of class `class` for an error that is not a [`bb::Error`].
 #[cfg(feature = "generate")]
 pub(crate) fn raise_other(py: Python<'_>, class: &str, kind: ErrorKind, error: Source<'_>) -> PyErr {
     let texts = texts(&chain(error, None));
@@ -357,7 +357,7 @@ pub(crate) fn raise_other(py: Python<'_>, class: &str, kind: ErrorKind, error: S
     })
 }
 
-/// Makes the exception of what went wrong while a model was loaded.
+/// Creates the exception for an error of loading a model.
 pub(crate) fn raise_load(py: Python<'_>, error: LoadError) -> PyErr {
     match error {
         LoadError::Model(error) => raise(py, Phase::Load, &error, None),

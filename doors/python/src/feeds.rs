@@ -1,4 +1,4 @@
-//! Values of a model from Python objects.
+//! Converts Python objects to values of a model.
 
 use crate::arrays;
 use crate::convert::{Problem, wrong_kind};
@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
-/// Makes a value of the kind that an input declares.
+/// Converts an object to a value of the kind that an input declares.
 ///
 /// # Errors
 ///
@@ -44,12 +44,12 @@ pub(crate) fn value(object: &Bound<'_, PyAny>, ty: &ValueType) -> Result<OnnxVal
     }
 }
 
-/// Makes a tensor of an array, of an object that gives one by DLPack or `__array__`, or of numbers and lists of them, which take the
-/// declared element type.
+/// Converts an object to a tensor: an array, an object that supports DLPack or `__array__`, or numbers and lists of numbers. Numbers are
+/// converted to the declared element type.
 ///
 /// # Errors
 ///
-/// The errors of [`arrays::tensor`] and [`arrays::from_dlpack`]; what Python raises.
+/// The errors of [`arrays::tensor`] and [`arrays::from_dlpack`]; exceptions that the object raises.
 pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> Result<TensorData, Problem> {
     if let Some(array) = arrays::as_array(object) {
         return numbers_unless_strings(array, declared);
@@ -57,7 +57,7 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> R
     let py = object.py();
     if object.hasattr(intern!(py, "__dlpack__"))? {
         match arrays::from_dlpack(object) {
-            // Some libraries refuse some of their tensors, which `__array__` gives.
+            // Some libraries cannot export some of their tensors through DLPack, but can through `__array__`.
             Err(Problem::Python(error)) if declines(py, &error) => {}
             other => return other,
         }
@@ -78,7 +78,7 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> R
     numbers_unless_strings(array, declared)
 }
 
-/// Makes a tensor of an array, which may hold objects only where strings are declared, or nothing.
+/// Converts an array to a tensor. An array of Python objects is accepted only if strings or no type is declared.
 fn numbers_unless_strings(
     array: &Bound<'_, PyUntypedArray>,
     declared: Option<DataType>,
@@ -93,7 +93,7 @@ fn holds_objects(array: &Bound<'_, PyUntypedArray>) -> bool {
     matches!(elements(&array.dtype()), Elements::Objects)
 }
 
-/// Returns whether an object says with this exception that it does not give DLPack's structure.
+/// Returns whether an exception says that the object cannot be exported through DLPack.
 fn declines(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyBufferError>(py)
         || error.is_instance_of::<PyTypeError>(py)

@@ -1,20 +1,20 @@
-//! Fields of a run's error: the node, its operator, and the types of its operands.
+//! The fields of the exception for a failed run: the node, its operator, and the types of its operands.
 
 use bb::ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb::{DataType, Module};
 use std::collections::HashMap;
 
-/// The known element type and extents of an operand.
+/// The known element type and shape of an operand.
 pub(crate) struct OperandInfo {
     pub(crate) dtype: Option<DataType>,
-    /// The extents, with `None` for those that are not known; `None` if the rank is not known.
+    /// The extents, with `None` for unknown ones. The whole value is `None` if the rank is unknown.
     pub(crate) shape: Option<Vec<Option<usize>>>,
 }
 
-/// Inputs of a run.
+/// The inputs of a run.
 pub(crate) struct RunInputs<'a> {
     pub(crate) module: &'a Module,
-    /// The extents of the inputs that are tensors, by name.
+    /// The names and shapes of the inputs that are tensors.
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct FoundNode {
 }
 
 impl RunInputs<'_> {
-    /// Finds a node by its label, in the graph or in a subgraph, and says what its operands are in this run.
+    /// Finds a node by its label, in the graph or in a subgraph, and describes its operands in this run.
     pub(crate) fn node(&self, label: &str, op: &str) -> Option<FoundNode> {
         let symbols = self.symbols();
         let mut graphs: Vec<&Graph> = vec![self.module.graph()];
@@ -71,7 +71,7 @@ impl RunInputs<'_> {
             dtype = Some(*of);
             shape = dims.as_ref().map(|dims| dims.iter().map(extent).collect());
         }
-        // The shape of a given input is more precise than its declared shape.
+        // The actual shape of an input is more precise than its declared shape.
         if let Some((_, given)) = self.shapes.iter().find(|(input, _)| input == name) {
             shape = Some(given.iter().map(|extent| Some(*extent)).collect());
         }

@@ -68,19 +68,19 @@ impl Generator {
         self.0.tokens().decode(&tokens).map_err(|error| failed(py, Phase::Convert, &error))
     }
 
-    /// The greatest number of tokens of a sequence.
+    /// The maximum number of tokens of a sequence.
     #[getter]
     fn context(&self) -> usize {
         self.0.context()
     }
 
-    /// The number of tokens that the model knows.
+    /// The size of the model's vocabulary.
     #[getter]
     fn vocabulary(&self) -> usize {
         self.0.vocabulary()
     }
 
-    /// Whether the model has a template for messages.
+    /// Whether the model has a chat template.
     #[getter]
     fn chats(&self) -> bool {
         self.0.template().is_some()
@@ -108,7 +108,7 @@ impl Generator {
 }
 
 impl Generator {
-    /// Returns the tokens of a prompt: of a text, of messages, or tokens as they are.
+    /// Returns the tokens of a prompt, which is a text, a list of messages, or a list of tokens.
     fn prompt(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, raw: bool) -> PyResult<Vec<u32>> {
         let convert = |error: Error| failed(py, Phase::Convert, &error);
         if let Ok(text) = prompt.extract::<String>() {
@@ -138,7 +138,7 @@ impl Generator {
     }
 }
 
-/// Reads options by name.
+/// Parses the options of a generation by name.
 fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<(GenerateOptions, Option<Constraint>)> {
     let mut given = GenerateOptions::default();
     let mut constraint = None;
@@ -194,7 +194,7 @@ fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<(GenerateOptions, Opti
     Ok((given, constraint))
 }
 
-/// The continuation of a prompt: an iterator of texts. Dropping it ends the generation.
+/// The continuation of a prompt: an iterator over pieces of text. Dropping it ends the generation.
 #[pyclass(frozen, module = "bb", name = "_Generation")]
 pub(crate) struct Generation(Mutex<GenerationState>);
 
@@ -209,7 +209,7 @@ impl Generation {
         this
     }
 
-    /// Returns the text of the next tokens that make one.
+    /// Returns the next piece of text.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
         loop {
             let piece = self.with(py, |state| {
@@ -234,7 +234,7 @@ impl Generation {
         self.with(py, |state| state.running.tokens().to_vec())
     }
 
-    /// Why the generation ended: `end`, `stop`, `length` or `context`; `None` before.
+    /// The reason why the generation ended: `end`, `stop`, `length` or `context`. `None` before.
     #[getter]
     fn end(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
         Ok(self.with(py, |state| state.end)?.map(|end| match end {
@@ -245,7 +245,7 @@ impl Generation {
         }))
     }
 
-    /// How many tokens there were so far, and how many in a second.
+    /// The number of tokens so far, and the rate per second.
     #[getter]
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = self.with(py, |state| state.running.statistics())?;
@@ -261,11 +261,11 @@ impl Generation {
 }
 
 impl Generation {
-    /// Calls `f` with the interpreter's lock released.
+    /// Calls `f` on the state with the interpreter's lock released.
     ///
     /// # Errors
     ///
-    /// `RuntimeError` if another thread, or the handler of a signal, asks while a token is computed.
+    /// `RuntimeError` if another thread or a signal handler calls this while a token is being computed.
     fn with<T: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut GenerationState) -> T + Send) -> PyResult<T> {
         let called = interrupt::detached(py, None, || match self.0.try_lock() {
             Ok(mut state) => Some(f(&mut state)),
@@ -276,7 +276,7 @@ impl Generation {
     }
 }
 
-/// Makes the exception of an error.
+/// Creates the exception for an error.
 fn failed(py: Python<'_>, phase: Phase<'_>, error: &Error) -> PyErr {
     match error {
         Error::Model { source } => raise(py, phase, source, None),
@@ -292,7 +292,7 @@ fn class(phase: Phase<'_>, error: &Error) -> &'static str {
         bb::ErrorKind::Unsupported => "UnsupportedError",
         bb::ErrorKind::Limit => "LimitError",
         bb::ErrorKind::WrongInput => "InputError",
-        // Logits that are no numbers come up in a run.
+        // Logits that are not finite occur only while the model runs.
         _ if matches!(error, Error::Logit { .. } | Error::NoneLeft) => "RunError",
         _ if matches!(phase, Phase::Load) => "ModelError",
         _ => "RunError",

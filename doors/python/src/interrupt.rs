@@ -1,4 +1,4 @@
-//! Signals that arrive while a run has the interpreter's lock released.
+//! Handles signals that arrive while a run has released the interpreter's lock.
 //!
 //! The interpreter handles signals only on its main thread. A run on this thread reads the clock at its cancellation checks, and lets
 //! the interpreter handle signals at intervals. So no other thread is needed, and a short run only reads the clock a few times.
@@ -11,31 +11,30 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Interval at which a run lets the interpreter handle signals.
+/// The interval between two times that a run lets the interpreter handle signals.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Number of cancellation checks per reading of the clock. Reading it takes about the time of a small operation.
+/// The number of cancellation checks per reading of the clock, which takes about as long as a small operation.
 const LOOKS: u32 = 4;
 
 thread_local! {
     /// Whether this is the interpreter's main thread; `None` before the first query.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 
-    /// When the interpreter next handles signals; `None` outside of a run of the main thread.
+    /// The time when the interpreter next handles signals. `None` unless the main thread is in a run.
     static NEXT: Cell<Option<Instant>> = const { Cell::new(None) };
 
-    /// Number of cancellation checks so far.
+    /// The number of cancellation checks so far.
     static LOOKED: Cell<u32> = const { Cell::new(0) };
 
-    /// Whether the interpreter handles a signal in the midst of a run.
+    /// Whether the interpreter is handling a signal during a run.
     static HANDLES: Cell<bool> = const { Cell::new(false) };
 
     /// The exception that a signal handler raised.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Whether a handler of a signal raised an exception, which ends the main thread's run. Other threads that share its kernels read
-/// this.
+/// Whether a signal handler raised an exception, which ends the main thread's run. Other threads that run kernels for it read this, too.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The options of a run of the main thread.
@@ -64,7 +63,7 @@ fn ended() -> bool {
     ends
 }
 
-/// Ends the run of this thread, if it is the main thread's, with the exception that a method of a backend raised.
+/// Ends this thread's run with the exception that a backend's method raised. Has no effect unless this is the main thread.
 pub(crate) fn end(py: Python<'_>, raised: &PyErr) {
     if NEXT.get().is_some() {
         RAISED.set(Some(raised.clone_ref(py)));
@@ -72,7 +71,7 @@ pub(crate) fn end(py: Python<'_>, raised: &PyErr) {
     }
 }
 
-/// Returns whether the interpreter handles a signal in the midst of this thread's run.
+/// Returns whether the interpreter is handling a signal during this thread's run.
 pub(crate) fn handles() -> bool {
     HANDLES.get()
 }
@@ -95,7 +94,7 @@ fn is_main(py: Python<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// The exception that a signal handler raised meanwhile, for example `KeyboardInterrupt`. `RuntimeError` if a signal handler calls
+/// The exception that a signal handler raised during the call, for example `KeyboardInterrupt`. `RuntimeError` if a signal handler calls
 /// this, because the interrupted run may hold a resource that the call waits for.
 pub(crate) fn detached<R: Send>(
     py: Python<'_>,
@@ -114,7 +113,7 @@ pub(crate) fn detached<R: Send>(
             "the handler of a signal cannot use a session while it interrupts a run",
         ));
     }
-    // A run may be within a method of a backend, which another run calls.
+    // The previous value is restored afterwards, because this run may be nested: a method of a backend may be called by another run.
     let around = NEXT.replace(Some(Instant::now() + PATIENCE));
     let result = py.detach(|| WATCHED.within(run));
     NEXT.set(around);

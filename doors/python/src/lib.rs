@@ -1,8 +1,8 @@
 //! The native part of the Python package `bb`: sessions, and the exchange of tensors with NumPy and DLPack.
 //!
-//! The public interface is in the folder `bb` next to this crate's sources, with types in `.pyi` files. Everything here that computes or
-//! waits releases the interpreter's lock; the module `interrupt` lets the interpreter handle signals meanwhile. Backend methods written
-//! in Python take the lock again (`author`).
+//! The public interface is in the folder `bb` next to this crate's sources, with types in `.pyi` files. Every function here that computes
+//! or blocks releases the interpreter's lock; the module `interrupt` lets the interpreter handle signals during that time. Backend methods
+//! written in Python take the lock again (`author`).
 
 #[expect(unsafe_code, reason = "arrays of NumPy and capsules of DLPack are read and made through pointers")]
 mod arrays;

@@ -1,4 +1,4 @@
-//! Models from files and bytes, with fixed symbolic dimensions and replaced constants.
+//! Loads models from files and bytes, fixes symbolic dimensions and replaces constants.
 
 use crate::convert::Problem;
 use bb::{Module, TensorData};
@@ -8,16 +8,16 @@ use bb_ir::proto::ExternalData;
 use bytes::Bytes;
 use std::path::PathBuf;
 
-/// Where a model comes from.
+/// The source of a model.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// A file.
     File(PathBuf),
-    /// The serialized model, and the folder with its external data if it may have some.
+    /// The serialized model, and the folder of its external data, if there is one.
     Bytes(Bytes, Option<PathBuf>),
 }
 
-/// Error of loading a model.
+/// An error of loading a model.
 #[derive(Debug)]
 pub(crate) enum LoadError {
     /// The model is not valid.
@@ -35,13 +35,13 @@ impl<E: Into<bb::Error>> From<E> for LoadError {
 /// Changes to a model before it is checked.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Extents by the name of a symbolic dimension.
+    /// The names of symbolic dimensions, and their extents.
     pub(crate) dims: Vec<(String, usize)>,
-    /// Replacements of constants; a name that the model does not have is ignored.
+    /// The names of constants, and their replacements. Names that the model does not have are ignored.
     pub(crate) constants: Vec<(String, TensorData)>,
-    /// The same, where the model must have the name.
+    /// The names of constants, and their replacements. The model must have the names.
     pub(crate) external: Vec<(String, TensorData)>,
-    /// Contents of files with external data, by the names that the model has for the files.
+    /// The contents of external data files, by the names that the model uses for the files.
     pub(crate) files: Vec<(String, Bytes)>,
 }
 
@@ -56,8 +56,8 @@ impl Changes {
 ///
 /// # Errors
 ///
-/// The errors of [`Module::load_with`]; [`Problem::Tensor`] if no input has a dimension of a name, or if a tensor does not fit its
-/// constant; [`Problem::NoConstant`]; and [`Problem::Compiled`] if the model was compiled, so that nothing in it can change.
+/// The errors of [`Module::load_with`]; [`Problem::Tensor`] if no input has a dimension with one of the names, or if a tensor does not
+/// match its constant; [`Problem::NoConstant`]; and [`Problem::Compiled`] if the model was compiled, so that it cannot be changed.
 pub(crate) fn load(source: &Source, changes: &Changes, limits: &Limits) -> Result<Module, LoadError> {
     if changes.is_empty() {
         return Ok(match source {

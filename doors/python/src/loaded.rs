@@ -1,10 +1,10 @@
-//! Backends of libraries, which the variable `BB_BACKEND_PATH` names.
+//! Loads backends from the libraries that the variable `BB_BACKEND_PATH` lists.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::error::Error;
 
-/// Loads the libraries that the variable names, so that sessions find their backends by name.
+/// Loads the listed libraries, so that sessions find their backends by name.
 pub(crate) fn obey_path() -> PyResult<()> {
     let Some(list) = std::env::var_os("BB_BACKEND_PATH") else { return Ok(()) };
     let failed = |error: bb_c::LoadError| {

@@ -1,4 +1,4 @@
-//! Tensors of plain numbers, which have no element type of their own: they take the declared one, if no digits are lost.
+//! Converts plain Python numbers, which have no element type, to tensors of the declared element type, if no digits are lost.
 
 use crate::arrays;
 use crate::convert::{Problem, wrong_kind};
@@ -10,11 +10,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList};
 
-/// Makes a tensor of numbers, or of lists of them, in the declared element type.
+/// Converts numbers, or nested lists of numbers, to a tensor of the declared element type.
 ///
-/// Integers become any number that is exactly the same; 0 and 1 become truth values too. Floats are rounded to the nearest of
-/// the declared type, but neither to infinity nor to 0. Numbers of another kind keep theirs, so that the model refuses them:
-/// floats where integers are declared, and truth values where numbers are.
+/// Integers are converted to any type that represents them exactly; 0 and 1 are also converted to booleans. Floats are rounded to the
+/// nearest value of the declared type, but neither to infinity nor to 0. Other combinations (floats for a declared integer type, booleans
+/// for a declared number type) keep the type of the Python value, so that the model refuses them.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: DataType) -> Result<Te
     }
 }
 
-/// Reads integers of any type.
+/// Reads the elements of any integer type.
 fn integers(x: &TensorData) -> Result<Vec<i128>, Problem> {
     macro_rules! by_type {
         ($($dtype:ident: $ty:ty),*) => {
@@ -74,7 +74,7 @@ fn lost(index: usize, value: impl std::fmt::Display, dtype: DataType) -> Problem
     Problem::Digits { index, value: value.to_string(), dtype }
 }
 
-/// Makes truth values of 0 and 1.
+/// Converts 0 and 1 to booleans.
 fn truths(x: &TensorData) -> Result<TensorData, Problem> {
     let truth = |(index, value): (usize, i128)| match value {
         0 => Ok(false),
@@ -85,7 +85,7 @@ fn truths(x: &TensorData) -> Result<TensorData, Problem> {
     Ok(TensorData::bools(x.shape(), &truths)?)
 }
 
-/// Converts integers to another integer type. All must be in its range.
+/// Converts integers to another integer type. All elements must be in the range of the new type.
 fn whole(x: &TensorData, to: DataType) -> Result<TensorData, Problem> {
     let signed = to.is_signed_integer();
     let most = (1i128 << (to.bits() - usize::from(signed))) - 1;
@@ -96,7 +96,7 @@ fn whole(x: &TensorData, to: DataType) -> Result<TensorData, Problem> {
     }
 }
 
-/// Converts integers and floats to a float type. Integers must be exact in it; floats are rounded.
+/// Converts integers and floats to a float type. Integers must be representable exactly; floats are rounded.
 fn floats(
     object: &Bound<'_, PyAny>,
     natural: &Bound<'_, PyUntypedArray>,
@@ -108,7 +108,7 @@ fn floats(
     let got = cast(&made, DataType::F64, Rounding::default())?;
     let got = got.as_slice::<f64>()?;
     if x.dtype().is_integer() {
-        // An `i128` holds every whole number up to the greatest integer of 64 bits, and `as` saturates beyond.
+        // An `i128` represents every integer of at most 64 bits, and `as` saturates for larger floats.
         let differs = |(index, (&got, value)): (usize, (&f64, i128))| {
             (got.fract() != 0.0 || !got.is_finite() || got as i128 != value).then_some((index, value))
         };
@@ -124,7 +124,7 @@ fn floats(
             return Err(lost(index, given, to));
         }
     }
-    // NumPy has made floats of integers that are among floats.
+    // NumPy has already converted the integers in a list with floats, so the original objects are read again.
     let py = object.py();
     let asarray = py.import(intern!(py, "numpy"))?.getattr(intern!(py, "asarray"))?;
     let objects = asarray.call1((object, intern!(py, "O")))?;

@@ -3,7 +3,7 @@
 use crate::convert::Problem;
 use pyo3::PyErr;
 
-/// Error of a call of an author's method. `method` is the class and the method, as in `MyBackend.add`.
+/// An error of calling an author's method. `method` is the class and the method, as in `MyBackend.add`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
     /// `bb` refused the operands, or the author did not write the method.
@@ -18,7 +18,7 @@ pub(crate) enum PythonError {
         source: PyErr,
     },
 
-    /// The method raised NumPy's exception for writing to an array that cannot be written.
+    /// The method raised NumPy's exception for writing to a read-only array.
     #[error(
         "`{method}` wrote to a read-only array; operands and returned arrays are read-only: copy first, as in `x = x.copy()`"
     )]
@@ -28,11 +28,11 @@ pub(crate) enum PythonError {
         source: PyErr,
     },
 
-    /// The method returned something else than the primitive gives.
+    /// The method returned a result of a wrong type or shape.
     #[error("`{method}` returned {got}, expected {expected}")]
     Returned { method: String, expected: String, got: String },
 
-    /// Elements cannot be passed to the method, or its result cannot be read.
+    /// Elements cannot be converted for the method, or its result cannot be read.
     #[error("the elements of a tensor cannot pass through `{method}`")]
     Elements {
         method: String,
@@ -40,11 +40,11 @@ pub(crate) enum PythonError {
         source: Problem,
     },
 
-    /// The interpreter ends, and runs no code of this thread any more.
+    /// The interpreter is ending and runs no more code of this thread.
     #[error("`{method}` is called while the interpreter ends")]
     Ended { method: String },
 
-    /// A method called a session, which called a method, and so on.
+    /// Methods and sessions called each other more deeply than allowed.
     #[error("`{method}` is called within {most} methods that sessions call within each other")]
     Nested { method: String, most: usize },
 }

@@ -1,4 +1,4 @@
-//! Reports about models and backends, as JSON. Names include the units.
+//! Reports about models and backends as JSON. The names of the fields include the units.
 
 use crate::failure::{Phase, raise};
 use crate::load::Source;
@@ -12,12 +12,12 @@ use bb_ir::graph::ValueId;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
 
-/// Names a domain; ONNX's own has an empty name in models.
+/// Returns the name of a domain. ONNX's own domain has an empty name in models.
 fn domain(name: &str) -> &str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// Returns one word for how a node runs, and the number of operations it is lowered to.
+/// Returns a word that says how a node runs, and the number of operations that the node is lowered to.
 fn how(how: How) -> (&'static str, Option<usize>) {
     match how {
         How::Native => ("native", Some(1)),
@@ -27,7 +27,7 @@ fn how(how: How) -> (&'static str, Option<usize>) {
     }
 }
 
-/// Describes a module: its inputs, outputs, operators, parameters and warnings.
+/// Describes a module as JSON: its inputs, outputs, operators, parameters and warnings.
 pub(crate) fn inspect(handle: &BackendHandle, module: &Module) -> String {
     let graph = module.graph();
     let ports = |values: &[ValueId]| -> Vec<Json> {
@@ -58,10 +58,10 @@ pub(crate) fn inspect(handle: &BackendHandle, module: &Module) -> String {
     .to_string()
 }
 
-/// Describes a model by the metadata of its file. A compiled model has none.
+/// Describes a model by the metadata of its file, as JSON. A compiled model has no metadata.
 ///
 /// # Errors
-///
+/// The errors of reading the file again.
 /// Errors of reading the file again.
 pub(crate) fn facts(source: &Source, limits: &Limits) -> Result<String, bb_ir::Error> {
     let bytes = match source {
@@ -86,7 +86,7 @@ pub(crate) fn facts(source: &Source, limits: &Limits) -> Result<String, bb_ir::E
     .to_string())
 }
 
-/// Reports how each node runs.
+/// Reports as JSON how each node runs.
 pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
     let coverage = Coverage::of(module, handle.runtime());
     let nodes: Vec<Json> = coverage
@@ -117,7 +117,7 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
 ///
 /// # Errors
 ///
-/// Errors of a run.
+/// The errors of a run.
 pub(crate) fn profile(
     executable: &dyn ErasedExecutable,
     inputs: &[Option<OnnxValue<Value>>],
@@ -161,7 +161,7 @@ fn json_of(row: &ProfileRow, runs: f64) -> Json {
     })
 }
 
-/// Lists the backends that this library has, by name.
+/// Lists the names of the backends in this library, sorted.
 #[pyfunction]
 pub(crate) fn backends() -> Vec<&'static str> {
     bb::Registry::global().entries().map(|entry| entry.name).collect()
@@ -177,13 +177,13 @@ pub(crate) fn limits() -> Vec<(&'static str, &'static str, &'static str, String)
     Limits::all().iter().map(row).collect()
 }
 
-/// Lists the switches of passes: name, effect while it is on, and whether it is on by default.
+/// Lists the switches of passes: the name, the effect of the switch, and whether it is on by default.
 #[pyfunction]
 pub(crate) fn pass_switches() -> Vec<(&'static str, &'static str, bool)> {
     bb::PassSwitches::ALL.iter().map(|switch| (switch.name, switch.help, switch.default)).collect()
 }
 
-/// Says which operators, versions and element types a backend runs, as JSON.
+/// Reports as JSON which operators, versions and element types a backend runs.
 #[pyfunction]
 pub(crate) fn operators(py: Python<'_>, backend: &str) -> PyResult<String> {
     let matrix = crate::interrupt::detached(py, None, || {

@@ -1,4 +1,4 @@
-//! Python objects of the values of a run, as ONNX Runtime gives them.
+//! Converts the values of a run to Python objects, like ONNX Runtime.
 
 use crate::arrays;
 use crate::convert::Problem;
@@ -11,25 +11,25 @@ use pyo3::types::{PyDict, PyList};
 
 /// A tensor of a run's result on the host, before it becomes an array.
 pub(crate) enum Fetched {
-    /// The elements have no other owner.
+    /// The elements, which have no other owner.
     Sole(SoleElements),
-    /// The elements belong to others, too.
+    /// The elements, which have other owners too.
     Shared(Array),
-    /// A copy on the host, or text.
+    /// A copy on the host, or strings.
     Host(TensorData),
 }
 
-/// Fetches a tensor from the backend. This may wait for a device, so the caller releases the interpreter's lock.
+/// Fetches a tensor from the backend. This may block on a device, so the caller releases the interpreter's lock.
 ///
 /// # Errors
 ///
-/// The backend's own.
+/// The backend's errors.
 pub(crate) fn fetch(handle: &BackendHandle, value: Value) -> Result<Fetched, bb::Error> {
     if value.dtype() != DataType::String
         && let Some(cpu) = handle.typed::<Cpu>()
     {
         let array = cpu.restore(&value)?;
-        // The value holds the array, too.
+        // Releases the value's reference to the array, so that the array may be its sole owner.
         drop(value);
         return Ok(match array.into_sole() {
             Ok(sole) => Fetched::Sole(sole),
@@ -43,7 +43,7 @@ pub(crate) fn fetch(handle: &BackendHandle, value: Value) -> Result<Fetched, bb:
 ///
 /// # Errors
 ///
-/// The backend's own.
+/// The backend's errors.
 pub(crate) fn fetch_all(
     handle: &BackendHandle,
     value: OnnxValue<Value>,
@@ -59,11 +59,11 @@ pub(crate) fn fetch_all(
     })
 }
 
-/// Makes a Python object of a tensor: an array, of objects if the elements are strings.
+/// Converts a tensor to a Python array, with objects as elements if they are strings.
 ///
 /// # Errors
 ///
-/// [`Problem::NoType`] if NumPy does not have the element type; the backend's own.
+/// [`Problem::NoType`] if NumPy does not have the element type; the backend's errors.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     handle: &BackendHandle,
@@ -91,7 +91,7 @@ pub(crate) fn array<'py>(
     }
 }
 
-/// Makes a Python object of a value: an array, a list, a dict, or `None`.
+/// Converts a value to a Python object: an array, a list, a dict, or `None`.
 ///
 /// # Errors
 ///

@@ -22,16 +22,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Number of output lists whose compiled graphs a session keeps.
+/// The number of output lists whose compiled graphs a session caches.
 const KEPT: usize = 16;
 
 /// A model on a backend, once it was opened. Threads may share it.
 ///
-/// An object is made before it is opened, so that a subclass has a constructor with arguments of its own.
+/// An object is created before it is opened, so that a subclass may have a constructor with other arguments.
 #[pyclass(frozen, subclass, weakref, module = "bb")]
 pub(crate) struct Session(OnceLock<Opened>);
 
-/// A model on a backend. Only its cache changes.
+/// An opened model on a backend. Only its cache changes.
 pub(crate) struct Opened {
     pub(crate) handle: BackendHandle,
     pub(crate) module: Module,
@@ -39,7 +39,7 @@ pub(crate) struct Opened {
     source: Source,
     limits: Limits,
     all: Arc<Compiled>,
-    /// Graphs compiled for other outputs, the latest last.
+    /// The graphs compiled for other lists of outputs, with the most recent one last.
     others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Opened {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct GivenOptions<'py> {
-    /// The number of threads; 0 for one per processor.
+    /// The number of threads. 0 means one per processor.
     threads: usize,
     constants: HashMap<String, Bound<'py, PyAny>>,
     external: HashMap<String, Bound<'py, PyAny>>,
@@ -66,31 +66,31 @@ fn constants(
     arrays.into_iter().map(one).collect()
 }
 
-/// Opens a backend with `wished` threads, or without that option if the backend does not have it.
+/// Opens a backend with `wished` threads. If the backend does not have that option, opens it without.
 fn opened(name: &str, open: OpenOptions, wished: Option<NonZeroUsize>) -> Result<BackendHandle, bb::Error> {
     let Some(threads) = wished else { return bb::backend_with(name, &open) };
-    // More threads than there may be are no error in ONNX Runtime.
+    // ONNX Runtime accepts numbers of threads above the limit, so the number is reduced.
     let threads = threads.min(NonZeroUsize::new(bb::most_threads()).unwrap_or(threads));
     match bb::backend_with(name, &open.clone().with_threads(threads)) {
-        // A program that was written for ONNX Runtime does not know which backend it runs on.
+        // A program written for ONNX Runtime does not choose the option for a specific backend, so an unsupported option is ignored.
         Err(bb::Error::OpenOption { option: OpenOption::Threads, .. }) => bb::backend_with(name, &open),
         opened => opened,
     }
 }
 
-/// Values of a run, by the position of the input.
+/// The values of a run's inputs, by the index of the input.
 type Inputs = SmallVec<[Option<OnnxValue<TensorData>>; 4]>;
 
 #[pymethods]
 impl Session {
-    /// Makes a session that is not open.
+    /// Creates a session that is not open.
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Session {
         Session(OnceLock::new())
     }
 
-    /// Opens a model, once; the constructor of `bb.Session` calls this.
+    /// Opens a model. The constructor of `bb.Session` calls this once.
     #[pyo3(signature = (model, folder, backend, threads, memory, dims, limits, flags, given))]
     #[expect(clippy::too_many_arguments, reason = "the class in Python gathers them")]
     fn _open(
@@ -140,7 +140,7 @@ impl Session {
             external: constants(py, given.external)?,
             files: given.files.iter().map(|(name, content)| (name.clone(), arrays::lent(content))).collect(),
         };
-        // The options of ONNX Runtime only say how many threads are wished.
+        // The number of threads from ONNX Runtime's options is only a preference.
         let wished = NonZeroUsize::new(given.threads).filter(|_| open.threads.is_none());
         let handle = interrupt::detached(py, None, || opened(backend, open, wished))?;
         let handle = handle.map_err(|error| raise(py, Phase::Open, &error, None))?;
@@ -220,12 +220,12 @@ impl Session {
         ports(py, &self.opened()?.all.inputs)
     }
 
-    /// The outputs.
+    /// The outputs, like the inputs.
     fn _outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ports(py, &self.opened()?.all.outputs)
     }
 
-    /// Writes the compiled model to a file, with the plans that were made so far.
+    /// Writes the compiled model to a file, with the plans that exist so far.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let opened = self.opened()?;
         let saved = interrupt::detached(py, None, || opened.all.executable.save(&path))?;
@@ -251,7 +251,7 @@ impl Session {
         interrupt::detached(py, None, || crate::report::coverage(&opened.handle, &opened.module))
     }
 
-    /// Runs the model and measures each part of it, as JSON.
+    /// Runs the model, and returns the measured times of its parts as JSON.
     fn _profile(&self, py: Python<'_>, feeds: &Bound<'_, PyAny>, runs: u32, warmup: u32) -> PyResult<String> {
         let opened = self.opened()?;
         let _running = opened.begin()?;
@@ -263,7 +263,7 @@ impl Session {
         profile.map_err(|error| opened.failed(py, &opened.all, &inputs, &error))
     }
 
-    /// The values that the nodes of the graph make, with their nodes and operators, in order.
+    /// The values that the nodes of the graph compute, with their nodes and operators, in order.
     fn _values(&self) -> PyResult<Vec<(String, String, String)>> {
         let graph = self.opened()?.module.graph();
         let mut values = Vec::new();
@@ -296,11 +296,11 @@ impl Session {
 }
 
 thread_local! {
-    /// The addresses of the sessions that this thread runs, the innermost last.
+    /// The addresses of the sessions that this thread is running, the innermost last.
     static RUNNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A session that this thread runs until this is dropped.
+/// A guard of a running session. Dropping it removes the session from `RUNNING`.
 struct Running;
 
 impl Drop for Running {
@@ -310,12 +310,12 @@ impl Drop for Running {
 }
 
 impl Opened {
-    /// Begins a run on this thread.
+    /// Records that this thread runs the session.
     ///
     /// # Errors
     ///
-    /// `RuntimeError` if a method of a backend runs the session that calls it, because the run could wait for a resource that the
-    /// session holds.
+    /// `RuntimeError` if a method of a backend runs the session that called the method, because the run could wait for a resource that the
+    /// session has locked.
     fn begin(&self) -> PyResult<Running> {
         let place = std::ptr::from_ref(self).addr();
         RUNNING.with_borrow_mut(|running| {
@@ -329,7 +329,7 @@ impl Opened {
         })
     }
 
-    /// Returns the graph compiled for these outputs, compiling it at the first request.
+    /// Returns the graph compiled for these outputs. Compiles it at the first request.
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };
         if names.is_instance_of::<PyString>() {
@@ -345,7 +345,7 @@ impl Opened {
                 })
             })
             .collect::<PyResult<_>>()?;
-        // ONNX Runtime gives all outputs for an empty list.
+        // For an empty list, ONNX Runtime returns all outputs.
         let own = &self.all.outputs;
         let is = |(name, port): (&Bound<'_, PyString>, &Port)| {
             name.is(&port.name) || name.to_str().is_ok_and(|n| n == port.text)
@@ -376,7 +376,7 @@ impl Opened {
         Ok(compiled)
     }
 
-    /// Makes values of what Python gives for the inputs: a mapping by name, or a list by position.
+    /// Converts the feeds to values: a mapping from names, or a list in the order of the inputs.
     fn inputs(&self, compiled: &Compiled, feeds: &Bound<'_, PyAny>) -> PyResult<Inputs> {
         let py = feeds.py();
         let mut inputs = Inputs::with_capacity(compiled.inputs.len());
@@ -424,7 +424,7 @@ impl Opened {
         Ok(inputs)
     }
 
-    /// Puts values on the backend.
+    /// Copies values to the backend.
     fn upload(&self, inputs: &Inputs) -> Result<SmallVec<[Option<OnnxValue<Value>>; 4]>, bb::Error> {
         let runtime = self.handle.runtime();
         let put = |x: &Option<OnnxValue<TensorData>>| match x {
@@ -454,7 +454,7 @@ impl Opened {
         outputs.into_iter().map(|x| results::fetch_all(&self.handle, x)).collect()
     }
 
-    /// Makes the exception of a run.
+    /// Creates the exception for a failed run.
     #[cold]
     fn failed(&self, py: Python<'_>, compiled: &Compiled, inputs: &Inputs, error: &bb::Error) -> PyErr {
         let shape = |(port, value): (&Port, &Option<OnnxValue<TensorData>>)| {
@@ -473,7 +473,7 @@ fn refuse_keywords(py: Python<'_>, unknown: &Bound<'_, PyDict>) -> PyResult<()> 
     hints.call_method1(intern!(py, "check_keywords"), (run, unknown)).map(drop)
 }
 
-/// Makes the exception for feeds with a name that no input has.
+/// Creates the exception for feeds with a name that no input has.
 #[cold]
 fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
     let py = dict.py();
@@ -493,7 +493,7 @@ fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
     Ok(PyTypeError::new_err("the inputs changed while they were read"))
 }
 
-/// Makes the options of a run.
+/// Converts the options of a run.
 fn options(
     run_options: Option<&Bound<'_, PyAny>>,
     timeout: Option<f64>,
@@ -508,7 +508,7 @@ fn options(
             let message = format!("`timeout` counts seconds and must be at least 0, got {seconds}");
             return Err(PyValueError::new_err(message));
         }
-        // What is longer than any clock counts is no limit.
+        // A timeout that exceeds the range of the clock is no limit.
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         if let Some(deadline) = Instant::now().checked_add(time) {
             options = options.with_deadline(deadline);

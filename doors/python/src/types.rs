@@ -1,11 +1,11 @@
-//! Types and shapes of inputs and outputs, in the form of ONNX Runtime.
+//! Formats the types and shapes of inputs and outputs like ONNX Runtime.
 
 use crate::dtypes::word;
 use bb::ir::graph::{Dim, ValueType};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-/// Writes a type as ONNX Runtime does, as in `tensor(float)` or `seq(map(int64,tensor(float)))`.
+/// Formats a type like ONNX Runtime, as in `tensor(float)` or `seq(map(int64,tensor(float)))`.
 pub(crate) fn name(ty: &ValueType) -> String {
     match ty {
         ValueType::Unknown => "unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them: when they end, give way to others, or take too long.
+//! Accepts connections, and closes them when they end, give way to others, or take too long.
 
 use crate::answer::Answering;
 use crate::begun::Begun;
@@ -20,28 +20,28 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
 
-/// How long a connection of gRPC may take to say that it is one.
+/// The maximum time for a gRPC connection to send its preface.
 const PREFACE: Duration = Duration::from_secs(10);
 
-/// The length of what every connection of HTTP/2 begins with.
+/// The length in bytes of the preface at the start of every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 
-/// How many requests one connection of gRPC may have open.
+/// The maximum number of open requests on one gRPC connection.
 const STREAMS: u32 = 128;
 
-/// The greatest size of a request's headers.
+/// The maximum size of a request's headers, in bytes.
 const HEADERS: usize = 32 << 10;
 
-/// How long a surplus connection lasts.
+/// The maximum lifetime of a surplus connection.
 const SURPLUS: Duration = Duration::from_secs(2);
 
-/// How often a connection is looked at, at least. A shorter time for requests makes it oftener.
+/// The maximum time between two checks of a connection. A short request timeout makes it shorter.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long clients of the late requests, which came after the server began to end, may still read their answers.
+/// The time that clients have to read the answers to late requests, which arrived after the shutdown began.
 const TOLD: Duration = Duration::from_millis(200);
 
-/// How long a connection may wait for the rest of a request when the server ends.
+/// The time that a connection has to send the rest of a request when the server shuts down.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// The state that all connections of a listener share.
@@ -49,19 +49,19 @@ const ENDING: Duration = Duration::from_millis(500);
 pub(crate) struct Listening {
     pub(crate) router: Router,
     pub(crate) protocol: Protocol,
-    /// Where the listener listens.
+    /// The address of the listener.
     pub(crate) address: SocketAddr,
     pub(crate) shared: Arc<Shared>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) tls: Option<Acceptor>,
     pub(crate) log: Option<LogLines>,
     pub(crate) stopping: watch::Receiver<bool>,
-    /// How many listeners have connections that came before the end.
+    /// The number of listeners that still have connections from before the shutdown.
     pub(crate) busy: watch::Sender<usize>,
 }
 
-/// Accepts connections until `stopping` is set, then waits for their requests, and for the requests of other listeners. Meanwhile, requests
-/// for the server's readiness are answered with "not ready".
+/// Accepts connections until `stopping` is set, then waits until the requests of all listeners have ended. During this wait, requests for
+/// the server's readiness are answered with "not ready".
 pub(crate) async fn accept(listener: TcpListener, all: Listening) {
     let mut stopping = all.stopping.clone();
     let (mut running, mut late) = (JoinSet::new(), JoinSet::new());
@@ -82,11 +82,11 @@ pub(crate) async fn accept(listener: TcpListener, all: Listening) {
             _ = others.wait_for(|busy| *busy == 0), if stopped => continue,
         };
         let Ok((stream, client)) = accepted else {
-            // Either there are no file descriptors, or the peer is gone. Both pass with time, but not by retrying at once.
+            // Either there are no file descriptors, or the peer is gone. Both pass with time, so the loop waits before it retries.
             sleep(Duration::from_millis(20)).await;
             continue;
         };
-        // Small answers should not wait for more bytes; a system that cannot do that is only slower.
+        // Disables Nagle's algorithm, so that small answers are sent immediately. If the system cannot do that, answers are only slower.
         let _slower = stream.set_nodelay(true);
         let connection = all.connections.admit(client.ip().to_canonical());
         let all = all.clone();
@@ -97,12 +97,12 @@ pub(crate) async fn accept(listener: TcpListener, all: Listening) {
         });
     }
     drop(listener);
-    // The answers to late connections are a few bytes.
+    // Waits for the answers to late connections, which are only a few bytes.
     let told = async { while late.join_next().await.is_some() {} };
     let _cut_off = timeout_at(Instant::now() + TOLD, told).await;
 }
 
-/// A connection that is removed when it has ended, however it ends.
+/// A guard that removes a connection from the list when it is dropped.
 struct Registered(Arc<Connections>, Arc<Connection>);
 
 impl Drop for Registered {
@@ -111,7 +111,7 @@ impl Drop for Registered {
     }
 }
 
-/// Serves a connection; a late one came after the server began to end.
+/// Serves a connection. `late` says that it arrived after the shutdown began.
 async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening, late: bool) {
     let ended = served(stream, connection, &all, late);
     let surplus = async {
@@ -131,7 +131,7 @@ async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening, 
 
 async fn served(stream: TcpStream, connection: &Arc<Connection>, all: &Listening, late: bool) {
     let time = PREFACE.min(all.shared.timeout);
-    // A client of HTTP/1 may end its side of a connection behind its request.
+    // A client of HTTP/1 may close its sending side after its request.
     let stream_of = |tcp| Stream::new(tcp, connection.clone(), all.protocol == Protocol::Http);
     let Some(tls) = &all.tls else {
         return match all.protocol {
@@ -149,7 +149,7 @@ async fn served(stream: TcpStream, connection: &Arc<Connection>, all: &Listening
     };
     let shaken = async {
         let stream = tls.accept(stream_of(stream), time).await?;
-        // A peer of gRPC that stays silent now would last for ever.
+        // Waits for the preface with a time limit, because a silent gRPC peer would keep the connection open for ever.
         match all.protocol {
             Protocol::Http => Some((Some(stream), None)),
             Protocol::Grpc => {
@@ -178,7 +178,7 @@ async fn stalled(connection: &Connection, all: &Listening) {
     }
 }
 
-/// Waits until the server ends, and the connection has nothing to answer.
+/// Waits until the server shuts down and the connection has nothing left to answer.
 async fn over(connection: &Connection, all: &Listening) {
     stop(all.stopping.clone()).await;
     sleep(ENDING).await;
@@ -187,13 +187,13 @@ async fn over(connection: &Connection, all: &Listening) {
     }
 }
 
-/// Waits until the server ends.
+/// Waits until the server shuts down.
 async fn stop(mut stopping: watch::Receiver<bool>) {
-    // The sender is dropped with the server.
+    // The wait also ends with an error when the server drops the sender.
     let _gone = stopping.wait_for(|stop| *stop).await;
 }
 
-/// Waits until the server ends; for a connection that came after that, for ever.
+/// Waits until the server shuts down. For a connection that arrived after that, waits for ever.
 async fn graceful(all: &Listening, late: bool) {
     match late {
         true => std::future::pending().await,
@@ -214,11 +214,11 @@ where
     let mut serving = pin!(serving);
     let ending = async {
         graceful(all, late).await;
-        // hyper closes a connection before its first request, although that request may have arrived already. A connection without one ends
-        // in `over`.
+        // Waits for a first request, because hyper would close a connection without one although a request may have arrived already. `over`
+        // ends a connection that never gets a request.
         connection.requested().await;
     };
-    // An error is a peer that broke off or spoke no HTTP, which was answered if it could be.
+    // An error means that the peer broke off or sent invalid HTTP. If possible, it was answered already.
     let _broken = tokio::select! {
         ended = serving.as_mut() => ended,
         () = ending => {
@@ -265,14 +265,14 @@ fn answering(connection: &Arc<Connection>, all: &Listening) -> Answering {
     }
 }
 
-/// Waits until a peer has sent the `PREFACE_BYTES` bytes of the preface of HTTP/2; returns false if it does not in time.
+/// Waits until a peer has sent the `PREFACE_BYTES` bytes of the HTTP/2 preface. Returns false if the time runs out first.
 async fn begins(stream: &TcpStream, time: Duration) -> bool {
     let until = Instant::now() + time;
     let mut bytes = [0; PREFACE_BYTES];
     loop {
         match timeout_at(until, stream.peek(&mut bytes)).await {
             Ok(Ok(PREFACE_BYTES)) => return true,
-            // A few bytes stay readable, so that waiting for readiness would not wait.
+            // Sleeps, because the peeked bytes stay readable and waiting for readiness would return immediately.
             Ok(Ok(1..)) => sleep(Duration::from_millis(10)).await,
             Ok(Ok(0) | Err(_)) | Err(_) => return false,
         }

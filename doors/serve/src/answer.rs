@@ -1,4 +1,4 @@
-//! Answers on their way to a peer: in parts, counted until they are taken.
+//! Sends answers to clients in parts, and counts their bytes as used until the client has read them.
 
 use crate::connections::{Connection, InRequest};
 use crate::held_bytes::HeldAnswer;
@@ -23,26 +23,26 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tower_service::Service;
 
-/// The size of a part. A protocol takes a part when it has room for some of it, so that it keeps no more than one that is not
-/// counted any longer.
+/// The size of a part in bytes. HTTP libraries take a part as soon as they have room for some of it, so at most one part in their buffers
+/// is no longer counted.
 const PART: usize = 16 << 10;
 
-/// The routes, as one connection calls them.
+/// The service that handles the requests of one connection.
 #[derive(Clone)]
 pub(crate) struct Answering {
     pub(crate) router: Router,
     pub(crate) connection: Arc<Connection>,
     pub(crate) protocol: Protocol,
-    /// Where the connection was accepted.
+    /// The local address of the connection.
     pub(crate) address: SocketAddr,
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Option<LogLines>,
-    /// Whether the server ends.
+    /// Whether the server is shutting down.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
 impl Answering {
-    /// Begins the line of a request in the log, if there is a log.
+    /// Creates the log line of a request, if there is a log.
     fn line(&self, request: &Request<Incoming>) -> Option<RequestLine> {
         Some(RequestLine {
             to: self.log.clone()?,
@@ -91,7 +91,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
             (Ok(()), Some(token)) if !token.is_in(headers) => Some(Refusal::NoToken),
             (Ok(()), _) => (self.connection.surplus && !is_health).then_some(Refusal::Connections),
         };
-        // Routes are always ready.
+        // The routes are always ready, so `poll_ready` is not needed.
         let answer = match refusal {
             Some(refusal) => {
                 if !matches!(refusal, Refusal::Connections) {
@@ -110,7 +110,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
                 Err(refused) => refused,
             };
             if let Some(line) = &mut line {
-                // An error of gRPC is in the head of its answer.
+                // gRPC writes the status of an error into the head of the answer.
                 let code =
                     response.headers().get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
                 let of_grpc = line.protocol == Protocol::Grpc.name();
@@ -130,15 +130,15 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 /// The body of an answer.
 pub(crate) struct AnswerBody {
     body: Body,
-    /// The rest of the last frame of the body.
+    /// The part of the body's last frame that is not sent yet.
     rest: Bytes,
     number: u64,
     connection: Arc<Connection>,
     #[expect(dead_code, reason = "it is there to be dropped")]
     within: InRequest,
-    /// The held bytes of the answer, until the last of its bytes is dropped; parts share the memory of the whole.
+    /// The bytes of the answer that count as used, until the last of them is sent. Parts share the memory of the whole answer.
     held: Option<HeldAnswer>,
-    /// The line in the log, which is written when the answer is taken or dropped.
+    /// The log line, which is written when the answer is read or dropped.
     line: Option<RequestLine>,
 }
 
@@ -169,7 +169,7 @@ impl HttpBody for AnswerBody {
         this.connection.asked(this.number);
         if this.rest.is_empty() {
             let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
-                // The peer waits for the server, so that it does not keep an answer waiting.
+                // The answer is not ready, so the peer waits for the server and must not count as slow.
                 this.connection.ended(this.number);
                 return Poll::Pending;
             };

@@ -1,13 +1,13 @@
-//! Joins requests to one run, and divides its results.
+//! Joins requests into one run, and splits its results.
 //!
 //! Shapes do not prove that a model computes its rows independently. A model that subtracts the mean of all rows, or quantises by the range
-//! of all rows, gives other results in a batch, and so leaks the requests of one client to another. So requests are joined only if the
-//! model's operations prove that rows are independent (`bb::Module::prove_rows`), for each kind of requests, because a model may compute
-//! otherwise with other extents.
+//! of all rows, gives other results in a batch, and so leaks data of one client's request to another client. So requests are joined only if
+//! the model's operations prove that rows are independent (`bb::Module::prove_rows`). This is proven separately for each combination of
+//! extents, because a model may compute differently with other extents.
 //!
-//! The proof covers the operations. It does not cover that the kernels of a backend round a row alike in every number of rows. So the first
-//! batch of each kind also runs request by request. If an answer differs, the model runs without batches from then on, and the clients
-//! receive the answers of the single runs.
+//! The proof covers the operations, but not the rounding: a backend's kernels may round a row differently if the number of rows differs. So
+//! the first batch of each combination of extents also runs request by request. If an answer differs, the model runs without batches from
+//! then on, and the clients receive the answers of the single runs.
 
 use crate::error::Error;
 use crate::port::TensorPort;
@@ -20,27 +20,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many kinds of batches are remembered. Requests of further kinds are not joined.
+/// The maximum number of combinations of extents that are remembered. Requests with further combinations are not joined.
 const KINDS: usize = 1024;
 
-/// How a model joins requests.
+/// The state of joining the requests of one model.
 #[derive(Debug)]
 pub(crate) struct Batching {
     pub(crate) rows: usize,
     pub(crate) delay: Duration,
     module: Module,
-    /// The result of the proof about rows. Extents that the model leaves open are assumed.
+    /// The result of the proof that rows are independent, with assumed values for the extents that the model leaves open.
     proof: Option<RowProof>,
     on: AtomicBool,
     kinds: Mutex<HashMap<Vec<Option<Vec<usize>>>, Joins>>,
 }
 
-/// Whether requests of a kind are joined.
+/// Whether requests with a combination of extents are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Joins {
-    /// Their rows are not known to be independent.
+    /// The rows are not known to be independent.
     Never,
-    /// Their rows are independent, and a batch has not been compared with single runs.
+    /// The rows are independent, but no batch has been compared with single runs yet.
     Unseen,
     Always,
 }
@@ -48,18 +48,18 @@ pub(crate) enum Joins {
 impl Batching {
     pub(crate) fn new(rows: usize, delay: Duration, module: Module) -> Batching {
         let inputs = module.row_inputs(&HashMap::new());
-        // Extents that are made up may not fit the model; then each kind says by itself.
+        // The assumed extents may not fit the model. Then only the proofs for the extents of actual requests decide.
         let proof = inputs.and_then(|inputs| module.prove_rows(&inputs, rows).ok());
         let on = AtomicBool::new(!matches!(proof, Some(RowProof::Unproven { .. })));
         Batching { rows, delay, module, proof, on, kinds: Mutex::default() }
     }
 
-    /// Returns the proof about the rows.
+    /// Returns the result of the proof that rows are independent.
     pub(crate) fn proof(&self) -> Option<&RowProof> {
         self.proof.as_ref()
     }
 
-    /// Refuses a model whose inputs and outputs do not all begin with one open extent.
+    /// Refuses a model unless all its inputs and outputs have the same open extent as their first one.
     pub(crate) fn check(model: &str, inputs: &[TensorPort], outputs: &[TensorPort]) -> Result<(), Error> {
         let first =
             |port: &TensorPort| port.shape.as_ref().map_or(Some(Dim::Unknown), |dims| dims.first().cloned());
@@ -78,7 +78,7 @@ impl Batching {
             }
         }
         for port in outputs {
-            // Extents unknown to inference are compared when there are results.
+            // Extents that shape inference does not know are checked when results exist.
             let got = first(port);
             if got != batch && !matches!(got, Some(Dim::Unknown)) {
                 return Err(refuse("output", port, got));
@@ -99,12 +99,12 @@ impl Batching {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether requests of this kind may be joined, as far as that is known.
+    /// Returns whether requests of this kind may be joined, as far as is known without a proof.
     pub(crate) fn may_join(&self, kind: &BatchKey) -> bool {
         self.is_on() && self.kinds().get(&kind.others) != Some(&Joins::Never)
     }
 
-    /// Returns whether requests of this kind are joined. The first time, that takes about as long as planning a run.
+    /// Returns whether requests of this kind are joined. The first call for a kind takes about as long as planning a run.
     pub(crate) fn joins(&self, kind: &BatchKey) -> Joins {
         let kinds = self.kinds();
         if let Some(known) = kinds.get(&kind.others) {
@@ -118,28 +118,28 @@ impl Batching {
         let inputs: Vec<RowInput> = kind.others.iter().map(input).collect();
         let joins = match self.module.prove_rows(&inputs, self.rows) {
             Ok(RowProof::Independent) => Joins::Unseen,
-            // A run reports the error in the extents.
+            // An error in the extents is reported when the request runs by itself.
             Ok(_) | Err(_) => Joins::Never,
         };
         *self.kinds().entry(kind.others.clone()).or_insert(joins)
     }
 
-    /// Remembers that a batch of this kind gave the answers of single runs.
+    /// Records that a batch of this kind gave the same answers as single runs.
     pub(crate) fn compared(&self, kind: &BatchKey) {
         self.kinds().insert(kind.others.clone(), Joins::Always);
     }
 }
 
-/// The key of requests that can be joined: the extents that they share, and the rows of one request.
+/// Requests can be joined if their keys match: the extents that must be equal, and the number of rows of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchKey {
     pub(crate) rows: usize,
-    /// The extents of each given input after the first.
+    /// The extents of each input except the first extent. `None` for an absent input.
     others: Vec<Option<Vec<usize>>>,
 }
 
 impl BatchKey {
-    /// Returns the key of a request; `None` if it cannot be joined.
+    /// Returns the key of a request, or `None` if the request cannot be joined.
     pub(crate) fn of(inputs: &[Option<TensorData>], most: usize) -> Option<BatchKey> {
         let mut given = inputs.iter().flatten().map(|x| x.shape().first().copied());
         let rows = given.next().flatten().filter(|rows| (1..most).contains(rows))?;
@@ -156,7 +156,7 @@ impl BatchKey {
     }
 }
 
-/// Joins tensors of equal type and equal extents after the first along the first dimension.
+/// Concatenates tensors along the first dimension. Their types and their other extents are equal.
 pub(crate) fn join(parts: &[&TensorData]) -> Result<TensorData, bb_ir::Error> {
     let [first, ..] = parts else { return Ok(TensorData::scalar(0u8)) };
     let rows = parts.iter().filter_map(|x| x.shape().first()).sum();
@@ -173,7 +173,7 @@ pub(crate) fn join(parts: &[&TensorData]) -> Result<TensorData, bb_ir::Error> {
     TensorData::adopt(first.dtype(), &shape, bytes.into())
 }
 
-/// Divides a tensor along the first dimension; `None` if its rows are not the sum of `rows`.
+/// Splits a tensor along the first dimension. Returns `None` if its number of rows is not the sum of `rows`.
 pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
     let (&all, others) = x.shape().split_first()?;
     if all != rows.iter().sum::<usize>() || all == 0 {
@@ -195,7 +195,7 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
     rows.iter().map(part).collect()
 }
 
-/// Returns whether two results are equal, bit for bit.
+/// Returns whether two results are bitwise equal.
 pub(crate) fn agree(a: &TensorData, b: &TensorData) -> bool {
     let same = |a: &TensorData, b: &TensorData| match a.dtype() {
         DataType::String => a.iter_bytes().eq(b.iter_bytes()),

@@ -1,11 +1,11 @@
-//! A stream whose first bytes were read already.
+//! A stream whose first bytes were already read.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// A stream whose first bytes were read to see that they come.
+/// A stream whose first bytes were read to check that the peer sends any. Reading it returns those bytes first.
 pub(crate) struct Begun<S, const N: usize> {
     first: [u8; N],
     given: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Begun<S, const N: usize> {
 }
 
 impl<S: AsyncRead + Unpin, const N: usize> Begun<S, N> {
-    /// Waits for the first bytes of a stream; `None` if it ends before.
+    /// Waits for the first bytes of a stream. Returns `None` if the stream ends before.
     pub(crate) async fn read(mut stream: S) -> Option<Begun<S, N>> {
         let mut first = [0; N];
         stream.read_exact(&mut first).await.ok()?;

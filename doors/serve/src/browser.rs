@@ -1,19 +1,19 @@
-//! Refuses the pages of browsers: a page of any server can send requests to this machine, and, by a name that it binds to this machine,
-//! read the answers.
+//! Refuses requests of web pages. A page from any server can send requests to this machine. If the page's host name resolves to this
+//! machine (DNS rebinding), the page can even read the answers.
 //!
-//! A server with a token needs none of this, because no page has the token.
+//! If the server requires a token, these checks are not needed, because no page has the token.
 
 use crate::config::Config;
 use crate::refusal::Refusal;
 use axum::http::{HeaderMap, Method, Uri, header, uri::Authority};
 use std::net::{IpAddr, SocketAddr};
 
-/// The hosts and pages whose requests are answered.
+/// The hosts and web pages whose requests are answered.
 #[derive(Debug)]
 pub(crate) struct Browsers {
-    /// Whether any page and host is allowed, because requests must have a token.
+    /// Whether all pages and hosts are allowed, because requests must have a token.
     open: bool,
-    /// The further names that requests may be for, and whose pages may send requests.
+    /// The additional host names that requests may address, and whose pages may send requests.
     allowed: Vec<String>,
 }
 
@@ -23,7 +23,8 @@ impl Browsers {
         Browsers { open: config.token.is_some(), allowed }
     }
 
-    /// Refuses a request of a page that is not allowed, and, if the server listens only on this machine, a request for another host.
+    /// Refuses a request of a web page that is not allowed. If the server listens only on this machine, also refuses a request that
+    /// addresses another host.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl Browsers {
             None if origin.is_none() => return Ok(()),
             _ => {}
         }
-        // A page sends these types without a preflight request.
+        // Browsers send requests with these content types to other hosts without a preflight request.
         let simple = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
         let kind = text("content-type").and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
         match *method == Method::POST && simple.iter().any(|simple| kind.eq_ignore_ascii_case(simple)) {
@@ -81,20 +82,20 @@ impl Browsers {
     }
 }
 
-/// Returns the name or address of a host, without its port, the brackets of an address and the dot at the end of a name.
+/// Returns the name or address of a host, without the port, the brackets around an address, and the dot at the end of a name.
 fn named(host: &str) -> &str {
     if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return address;
     }
     let name = match host.rsplit_once(':') {
-        // An address without brackets has further colons.
+        // An IPv6 address without brackets contains further colons, so its last part is not a port.
         Some((name, _)) if !name.contains(':') => name,
         _ => host,
     };
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Returns true for the names and addresses that always mean this machine.
+/// Returns whether a host name or address always means this machine.
 fn is_loopback(host: &str) -> bool {
     let name = host.to_ascii_lowercase();
     let address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
@@ -170,7 +171,7 @@ mod tests {
             assert_eq!(check(&[], "0.0.0.0:8000", Method::GET, "/v2", &[("host", host)]), "ok", "{host}");
         }
         assert_eq!(check(&[], LOOPBACK, Method::GET, "/v2", &[]), "ok");
-        // Several hosts, and the host of the target, as in requests of HTTP/2 and proxies.
+        // Several `Host` headers, and a host in the request target, as in requests of HTTP/2 and proxies.
         let twice = [("host", "localhost"), ("host", "evil.example")];
         assert_eq!(check(&[], LOOPBACK, Method::GET, "/v2", &twice), "host");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Compressed requests and answers, within the limits of uncompressed ones.
+//! Compresses answers and decompresses requests, within the limits of uncompressed ones.
 
 use crate::cancel;
 use crate::refusal::Refusal;
@@ -8,29 +8,29 @@ use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, BufRead, Read, Write};
 
-/// Answers that are smaller are not compressed: the frame of a compressed one is nearly as large.
+/// The size in bytes below which answers are not compressed, because the compressed frame is nearly as large.
 pub(crate) const SMALL: usize = 256;
 
-/// The number of bytes that are unpacked at a time.
+/// The number of bytes that are decompressed between two checks.
 const STEP: usize = 16 << 10;
 
-/// The most members of a body in gzip's format. A member of 20 bytes may be empty, and costs some microseconds. Programs that write many
-/// members begin one every 64 KiB.
+/// The maximum number of members of a gzip body. A member of 20 bytes may be empty, and costs some microseconds. Programs that write
+/// several members begin one every 64 KiB.
 const MEMBERS: usize = 8192;
 
-/// The number of bytes that are packed at a time.
+/// The number of bytes that are compressed between two checks.
 const PART: usize = 256 << 10;
 
-/// How bytes are compressed.
+/// The compression format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     Gzip,
-    /// The coding `deflate` of HTTP: the format of zlib.
+    /// HTTP's coding `deflate`, which is the zlib format.
     Deflate,
 }
 
 impl Coding {
-    /// Returns the coding of a name, in any case; `None` if the server does not have it.
+    /// Parses the name of a coding, in any case. Returns `None` if the server does not support it.
     pub(crate) fn named(name: &str) -> Option<Coding> {
         let is = |known: &str| name.trim().eq_ignore_ascii_case(known);
         if is("gzip") || is("x-gzip") {
@@ -46,7 +46,7 @@ impl Coding {
         }
     }
 
-    /// Chooses the coding of an answer by the client's `Accept-Encoding`.
+    /// Chooses the coding of an answer from the client's `Accept-Encoding`.
     pub(crate) fn accepted(list: &str) -> Option<Coding> {
         let accepts = |item: &str| {
             let mut parts = item.split(';');
@@ -59,7 +59,7 @@ impl Coding {
     }
 }
 
-/// A vector that reserves its bytes in `grow` before it allocates them.
+/// A growing vector that calls `grow` to reserve bytes against the limits before it allocates them.
 struct BoundedBuffer<F> {
     bytes: Vec<u8>,
     room: usize,
@@ -105,12 +105,12 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Write for BoundedBuffer<F> {
     }
 }
 
-/// Unpacks at most `limit` bytes. `grow` holds bytes before there is room for them.
+/// Decompresses at most `limit` bytes. `grow` counts bytes as used before they are allocated.
 ///
 /// # Errors
 ///
-/// [`Refusal::Packed`] for other bytes, and for more than [`MEMBERS`] members; [`Refusal::TooLarge`]; the errors of `grow` and
-/// [`cancel::check`].
+/// [`Refusal::Packed`] if the bytes are not in the format or have more than [`MEMBERS`] members; [`Refusal::TooLarge`]; the errors of
+/// `grow` and [`cancel::check`].
 pub(crate) fn unpack(
     coding: Coding,
     packed: &[u8],
@@ -147,7 +147,7 @@ fn copy<F: Fn(usize) -> Result<(), Refusal>>(
     let mut step = [0; STEP];
     loop {
         let read = from.read(&mut step).map_err(|source| {
-            // The input ends early when the request is over.
+            // `PackedReader` fails with a substitute error when the request is over, so the real reason is looked up first.
             cancel::check().err().unwrap_or(Refusal::Packed { coding: coding.name(), source })
         })?;
         match step.get(..read) {
@@ -157,7 +157,7 @@ fn copy<F: Fn(usize) -> Result<(), Refusal>>(
     }
 }
 
-/// Packed bytes in steps. Each checks whether the request is over, because it may unpack to nothing.
+/// A reader of compressed bytes that checks at each step whether the request is over, because a step may decompress to nothing.
 struct PackedReader<'a>(&'a [u8]);
 
 impl BufRead for PackedReader<'_> {
@@ -179,19 +179,19 @@ impl Read for PackedReader<'_> {
     }
 }
 
-/// Returns whether bytes begin with a header of zlib (RFC 1950, section 2.2).
+/// Returns whether bytes begin with a zlib header (RFC 1950, section 2.2).
 fn is_zlib(packed: &[u8]) -> bool {
     let [method, flags, ..] = packed else { return false };
     method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0
 }
 
-/// Compresses parts to one. `grow` holds bytes before there is room for them.
+/// Compresses several parts into one buffer. `grow` counts bytes as used before they are allocated.
 pub(crate) fn pack<'a>(
     coding: Coding,
     parts: impl Iterator<Item = &'a [u8]>,
     grow: impl Fn(usize) -> Result<(), Refusal>,
 ) -> Result<Bytes, Refusal> {
-    // Elements of tensors hardly become smaller at higher levels, which take several times as long.
+    // Higher levels take several times as long, and hardly make elements of tensors smaller.
     let level = Compression::fast();
     let to = BoundedBuffer::new(usize::MAX, grow);
     let written = match coding {
@@ -209,7 +209,7 @@ fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
     finish: impl FnOnce(&mut W) -> io::Result<()>,
     inner: impl FnOnce(&mut W) -> &mut BoundedBuffer<F>,
 ) -> Result<Vec<u8>, Refusal> {
-    // A large part that is packed well is written late, which would check the deadline late.
+    // Splits parts into steps. A large part that compresses well produces output rarely, so the deadline would be checked late.
     let mut write = |part: &[u8]| -> io::Result<()> {
         part.chunks(PART).try_for_each(|step| {
             cancel::check().map_err(|_| io::ErrorKind::TimedOut)?;

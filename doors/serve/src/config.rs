@@ -10,11 +10,11 @@ use std::time::Duration;
 /// A model to serve.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
-    /// The name under which clients ask for it.
+    /// The model name that clients use in requests.
     pub name: String,
-    /// The file: a model, or what `bb compile` wrote. Or a folder: with `model.onnx` or `model.bb`, or with folders that have
-    /// one and whose names are the numbers of versions. Or a language model, with the feature `generate`: a GGUF file, or a folder
-    /// with a model and `tokenizer.json`.
+    /// A model file (ONNX or the output of `bb compile`), or a folder. The folder contains either `model.onnx` or `model.bb`, or one
+    /// subfolder per version. A subfolder has the version number as its name and contains a file of one of these names. With the feature
+    /// `generate`, also a language model: a GGUF file, or a folder with a model and `tokenizer.json`.
     pub path: PathBuf,
     /// The name of the backend that runs it.
     pub backend: String,
@@ -29,20 +29,20 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// How keys and values of language models are kept.
+/// The format of cached keys and values of language models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CacheType {
-    /// As they are computed.
+    /// `f32`, the type of the computation.
     #[default]
     F32,
-    /// As halves, so that twice the number of positions have room.
+    /// As `f16`, so that the same memory has room for twice the number of positions.
     F16,
-    /// As integers of 8 bits with a scale for each head, so that almost four times the number of positions have room.
+    /// As 8-bit integers with one scale per head, so that the same memory has room for almost four times the number of positions.
     I8,
 }
 
-/// The configuration of a server. The defaults suit a small machine; every bound can be changed.
+/// The configuration of a server. The defaults suit a small machine; every limit can be changed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
@@ -52,13 +52,13 @@ pub struct Config {
     pub repository: Option<PathBuf>,
     /// The backend of the models in the folder.
     pub repository_backend: String,
-    /// The models of the folder that are loaded at start.
+    /// The models of [`repository`](Self::repository) that are loaded at start.
     pub load: Vec<String>,
-    /// How many of the newest versions of a model are served.
+    /// The number of versions of a model that are served, the newest first.
     pub versions: usize,
-    /// Where HTTP listens; port 0 lets the system choose one.
+    /// The address where HTTP listens. Port 0 lets the system choose a port.
     pub http: SocketAddr,
-    /// Where gRPC listens.
+    /// The address where gRPC listens.
     pub grpc: SocketAddr,
     /// The limits of models and of their runs.
     pub limits: Limits,
@@ -66,47 +66,48 @@ pub struct Config {
     pub compile: CompileOptions,
     /// The token that clients must send, except in requests for liveness and readiness.
     pub token: Option<Token>,
-    /// Further names that requests may have as their host, and hosts whose pages in browsers may send requests. Without
-    /// a token, the pages of all others are refused, and so are, if the server listens on a loopback address, requests for other hosts.
+    /// Additional host names that requests may address, and hosts whose web pages may send requests. If there is no token, web pages of all
+    /// other hosts are refused. If the server also listens on a loopback address, requests that address other hosts are refused, too.
     pub allow_hosts: Vec<String>,
-    /// Encrypts all connections, of HTTP and gRPC; needs the feature `tls`.
+    /// The certificate and key that encrypt all connections of HTTP and gRPC. Requires the feature `tls`.
     pub tls: Option<TlsFiles>,
-    /// Where a line for each request goes.
+    /// The log that receives a line for each request.
     pub log: Option<RequestLog>,
-    /// How many runs of one model may go on at the same time, at most [`bb::most_threads`].
+    /// The maximum number of concurrent runs of one model, at most [`bb::most_threads`].
     pub workers: usize,
-    /// How many requests may wait for one model; the next one is refused.
+    /// The maximum number of requests that wait for one model. Further requests are refused.
     pub queue: usize,
-    /// The greatest number of rows that one run may have, of requests that are joined; 1 joins none.
+    /// The maximum number of rows in a run that joins several requests into a batch. With 1, requests are not joined.
     pub max_batch: usize,
-    /// How long a request may wait for others to be joined with.
+    /// The maximum time that a request waits for other requests to join its batch.
     pub batch_delay: Duration,
-    /// How many answers of one language model are generated at the same time; others wait, at most [`queue`](Self::queue) of them.
+    /// The maximum number of answers that one language model generates concurrently. Further requests wait, at most [`queue`](Self::queue)
+    /// of them.
     pub sequences: usize,
-    /// How many tokens a step of a language model runs, of all its answers and prompts together.
+    /// The maximum number of tokens in a step of a language model, over all its answers and prompts.
     pub step_tokens: usize,
-    /// The size in bytes of the keys and values of all answers of one language model.
+    /// The size in bytes of the key-value cache of a language model, for all its answers.
     pub cache_bytes: usize,
-    /// How keys and values of language models are kept.
+    /// The format of cached keys and values of language models.
     pub cache: CacheType,
-    /// The greatest number of tokens of a prompt and its answer, at most the context length that the model was trained for. Without it,
-    /// 8192.
+    /// The maximum number of tokens of a prompt and its answer. The context length that the model was trained for limits it further. The
+    /// default is 8192.
     pub context: Option<usize>,
-    /// How long a request may take, from its first byte to its answer, or to the first token of an answer that is generated; then, how
-    /// long a client may take nothing of the answer.
+    /// The maximum time from the first byte of a request to its answer, or to the first token of a generated answer. Afterwards, the
+    /// maximum time during which a client reads nothing of the answer.
     pub timeout: Duration,
-    /// The size of one request in bytes.
+    /// The maximum size of a request in bytes.
     pub request_bytes: usize,
-    /// The size in bytes of everything that requests and their answers hold at the same time, until clients have taken them.
+    /// The maximum size in bytes of all data that requests and their answers keep in memory, until clients have read the answers.
     pub held_bytes: usize,
-    /// The number of connections at the same time, of HTTP and gRPC each.
+    /// The maximum number of open connections, separately for HTTP and gRPC.
     pub connections: usize,
-    /// The number of connections that one client's address may have of these.
+    /// The maximum number of these connections from one client address.
     pub client_connections: usize,
-    /// How long a shutdown goes on accepting requests, while the server reports that it is not ready, so that a load balancer sends no more
-    /// requests.
+    /// The time during a shutdown when the server still accepts requests but reports that it is not ready, so that a load balancer sends no
+    /// more requests.
     pub drain: Duration,
-    /// How long a shutdown then waits for queued requests.
+    /// The time that a shutdown then waits for queued requests.
     pub grace: Duration,
 }
 

@@ -1,14 +1,14 @@
-//! The open connections: how many there may be, which one gives way to another, and which one is closed.
+//! The open connections: limits their number, chooses which of them gives way to a new one, and detects peers that do not read.
 //!
 //! A connection is in one of these states:
 //!
 //! - *idle*: it waits for a request, and has received at most a part of the head;
-//! - *sending*: it waits for the rest of a request whose head came;
+//! - *sending*: it waits for the rest of a request whose head has arrived;
 //! - *computing*: it waits for an answer;
 //! - *answering*: it waits for the peer to read an answer.
 //!
-//! At the limit of connections, an idle connection gives way to a new one, then one that is sending, then one whose peer does not read its
-//! answer. If none does, the new one is *surplus*: only its questions about health and counters are answered, and not for long.
+//! At the limit of connections, a new connection replaces an idle one; else one that is sending; else one whose peer does not read its
+//! answer. If there is none, the new connection is *surplus*: for a short time, only its requests for health and metrics are answered.
 
 use crate::metrics::{Closed, Protocol, ServerMetrics};
 use std::collections::HashMap;
@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long a peer may take nothing of its answer before its connection gives way to another.
+/// The time in milliseconds that a peer may read nothing of its answer before its connection gives way to another one.
 const PATIENCE: u64 = 1000;
 
-/// How many surplus connections there may be; the oldest one gives way.
+/// The maximum number of surplus connections. A further one replaces the oldest.
 const SURPLUS: usize = 16;
 
-/// How many bytes a peer must read within the time for a request. With a smaller number, a peer that reads a byte now and then would keep
-/// its connection for ever.
+/// The number of bytes that a peer must read within the request timeout. With a smaller number, a peer that reads a byte now and then would
+/// keep its connection for ever.
 const ENOUGH: u64 = 64 << 10;
 
 /// The open connections of one protocol.
@@ -48,26 +48,26 @@ struct Open {
 pub(crate) struct Connection {
     number: u64,
     client: IpAddr,
-    /// Whether it is one more than there may be.
+    /// Whether the connection exceeds the limits.
     pub(crate) surplus: bool,
-    /// Requests whose head came and whose answer is not all taken.
+    /// The number of requests whose head has arrived and whose answer is not completely read.
     requests: AtomicUsize,
     computing: AtomicUsize,
-    /// When it began to be idle, or else when the head of its last request came.
+    /// The time at which the connection became idle or, if it is not idle, at which the head of its last request arrived.
     since: AtomicU64,
-    /// Since when writing to the peer waits, plus 1; 0 if it does not.
+    /// The time since which writing to the peer blocks, plus 1. 0 if writing does not block.
     blocked: AtomicU64,
-    /// The bytes that the peer took since then.
+    /// The number of bytes that the peer has read since `blocked`.
     taken: AtomicU64,
-    /// When the body of each answer was last polled, by number.
+    /// The time at which the body of each answer was last polled, by the number of the answer.
     answers: Mutex<HashMap<u64, u64>>,
-    /// Has a permit once a request has come.
+    /// A notification with one permit once a request has arrived.
     requested: Notify,
     closed: Notify,
     start: Instant,
 }
 
-/// In what order connections give way.
+/// The states of a connection that may give way to another one, in the order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum GivesWay {
     Idle,
@@ -90,7 +90,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. Others may be closed for it.
+    /// Adds a connection. May close other connections to make room.
     pub(crate) fn admit(&self, client: IpAddr) -> Arc<Connection> {
         let now = milliseconds(self.start);
         let mut open = self.lock();
@@ -134,7 +134,8 @@ impl Connections {
         connection
     }
 
-    /// Closes the connection that gives way to another first, of one client or, of all clients, of the one that has the most.
+    /// Closes the connection that is first to give way, and returns whether there was one. `of` restricts the choice to one client. Among
+    /// equal states, a connection of the client with the most connections is first.
     fn give_way(&self, open: &mut Open, of: Option<IpAddr>, now: u64) -> bool {
         let mut clients: HashMap<IpAddr, usize> = HashMap::new();
         open.all.values().for_each(|c| *clients.entry(c.client).or_default() += 1);
@@ -158,14 +159,14 @@ impl Connections {
         }
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn remove(&self, connection: &Connection) {
         let mut open = self.lock();
         open.all.remove(&connection.number);
         self.count(&open);
     }
 
-    /// Counts a connection whose peer took too long.
+    /// Counts a connection that was closed because its peer read too slowly.
     pub(crate) fn stalled(&self) {
         self.metrics.closed(self.protocol, Closed::Stalled);
     }
@@ -189,12 +190,12 @@ impl Connection {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the connection must close, because it gives way to another.
+    /// Waits until the connection must close because it gives way to another one.
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
     }
 
-    /// Records the head of a request. Dropping the result records the end of the answer.
+    /// Records that the head of a request arrived. Dropping the result records that the answer has ended.
     pub(crate) fn request(self: &Arc<Connection>) -> InRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.since.store(self.now(), Ordering::Relaxed);
@@ -207,23 +208,23 @@ impl Connection {
         self.requested.notified().await;
     }
 
-    /// Records that a request is complete. Dropping the result records that its answer is ready.
+    /// Records that a request has arrived completely. Dropping the result records that its answer is ready.
     pub(crate) fn computing(self: &Arc<Connection>) -> Computing {
         self.computing.fetch_add(1, Ordering::Relaxed);
         Computing(self.clone())
     }
 
-    /// Records that the body of an answer was polled, and so waits for its peer.
+    /// Records that the body of an answer was polled, so that the answer now waits for its peer.
     pub(crate) fn asked(&self, answer: u64) {
         self.answers().insert(answer, self.now());
     }
 
-    /// Records that an answer was read to its end or dropped.
+    /// Records that an answer was read to its end or dropped, or waits for the server.
     pub(crate) fn ended(&self, answer: u64) {
         self.answers().remove(&answer);
     }
 
-    /// Records that writing blocks on the peer.
+    /// Records that writing to the peer blocks.
     pub(crate) fn blocked(&self) {
         let now = self.now() + 1;
         if self.blocked.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -231,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// Records bytes that the peer read.
+    /// Records that the peer read bytes.
     pub(crate) fn wrote(&self, bytes: usize) {
         if self.blocked.load(Ordering::Relaxed) == 0 {
             return;
@@ -242,25 +243,25 @@ impl Connection {
         }
     }
 
-    /// Records that all bytes are written.
+    /// Records that all bytes were written.
     pub(crate) fn flushed(&self) {
         self.blocked.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the time since which the peer reads nothing.
+    /// Returns the time since which the peer has not read enough, or `None` if the server does not wait for the peer.
     fn stalled_since(&self) -> Option<u64> {
         let blocked = self.blocked.load(Ordering::Relaxed).checked_sub(1);
         let asked = self.answers().values().min().copied();
         blocked.into_iter().chain(asked).min()
     }
 
-    /// Returns whether the peer has taken too little for so long.
+    /// Returns whether the peer has read too little for longer than `timeout`.
     pub(crate) fn is_stalled(&self, timeout: Duration) -> bool {
         let most = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.stalled_since().is_some_and(|since| self.now().saturating_sub(since) > most)
     }
 
-    /// Returns whether the connection has nothing to answer, or only requests that do not come.
+    /// Returns whether the connection has nothing to answer: it has no request, or nothing more of its requests arrived during `patience`.
     pub(crate) fn owes_nothing(&self, patience: Duration) -> bool {
         let longest = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let waits = self.now().saturating_sub(self.since.load(Ordering::Relaxed)) >= longest;
@@ -268,7 +269,7 @@ impl Connection {
         waits && self.computing.load(Ordering::Relaxed) == 0 && !answering
     }
 
-    /// Returns true while a request has an answer that is not all taken.
+    /// Returns whether a request has an answer that is not completely read.
     pub(crate) fn is_in_request(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
     }
@@ -286,7 +287,7 @@ impl Connection {
     }
 }
 
-/// A request of a connection, until its answer is taken.
+/// A guard of a request, until its answer is read.
 pub(crate) struct InRequest(Arc<Connection>);
 
 impl Drop for InRequest {
@@ -296,7 +297,7 @@ impl Drop for InRequest {
     }
 }
 
-/// A request of a connection, until its answer is ready.
+/// A guard of a request, until its answer is ready.
 pub(crate) struct Computing(Arc<Connection>);
 
 impl Drop for Computing {

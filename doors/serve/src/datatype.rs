@@ -2,7 +2,7 @@
 
 use bb::DataType;
 
-/// Every element type that the protocol has, with its name there.
+/// All element types of the protocol, with their names.
 const NAMES: &[(DataType, &str)] = &[
     (DataType::Bool, "BOOL"),
     (DataType::U8, "UINT8"),
@@ -20,7 +20,7 @@ const NAMES: &[(DataType, &str)] = &[
     (DataType::String, "BYTES"),
 ];
 
-/// Returns the name of a type in the protocol, which has no name for some.
+/// Returns the name of a type in the protocol, or `None` if the protocol does not have the type.
 pub(crate) fn name(dtype: DataType) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
 }

@@ -1,4 +1,4 @@
-//! Models as both protocols describe them: configuration and statistics. The messages of gRPC are also the JSON of HTTP.
+//! Describes the configuration and statistics of models for both protocols. The gRPC messages also define the JSON of HTTP.
 
 use crate::messages::inference::{
     DataType as Kind, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching, ModelInput,
@@ -16,7 +16,7 @@ pub(crate) fn config(model: &Model) -> ModelConfig {
     let batching = model.batching.as_ref();
     let dims = |port: &TensorPort| {
         let mut dims = port.extents();
-        // The extent of the batch is the first one of every input and output, and is not written.
+        // Removes the first extent, which is the batch size of every input and output and is not part of the description.
         if batching.is_some() && !dims.is_empty() {
             dims.remove(0);
         }
@@ -57,7 +57,7 @@ pub(crate) fn config(model: &Model) -> ModelConfig {
     }
 }
 
-/// Returns the type's number in the configuration of a model. Models with other types are not served.
+/// Returns the enumerator of a type in the model configuration. Models with other types are not served.
 fn kind(dtype: DataType) -> Kind {
     match dtype {
         DataType::Bool => Kind::TypeBool,
@@ -78,7 +78,7 @@ fn kind(dtype: DataType) -> Kind {
     }
 }
 
-/// Writes the configuration as JSON, as Triton does: types by their names, and numbers as numbers.
+/// Writes the configuration as JSON like Triton: types as names, and numbers as numbers.
 pub(crate) fn config_json(model: &Model) -> Value {
     let of = config(model);
     let kind = |number: i32| Kind::try_from(number).unwrap_or(Kind::TypeInvalid).as_str_name();

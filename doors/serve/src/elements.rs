@@ -1,4 +1,4 @@
-//! Elements of tensors in the forms of the protocol: little-endian bytes, texts with lengths, and JSON.
+//! Converts tensor elements from and to the encodings of the protocol: little-endian bytes, length-prefixed strings, and JSON.
 
 use crate::cancel;
 use crate::held_bytes::Lease;
@@ -13,13 +13,13 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The bytes of the length before a text.
+/// The size in bytes of the length before a string.
 const LENGTH: usize = 4;
 
-/// The number of elements of JSON between two checks of the deadline.
+/// The number of JSON elements between two checks of the deadline.
 const CHECKED: usize = 4096;
 
-/// Makes a tensor of the bytes of its elements.
+/// Builds a tensor from the bytes of its elements.
 pub(crate) fn from_bytes(of: &Announced, bytes: Bytes, lease: &Lease) -> Result<TensorData, Refusal> {
     if of.dtype == DataType::String {
         return texts_from_bytes(of, &bytes, lease);
@@ -42,7 +42,7 @@ fn tensor(of: &Announced) -> impl FnOnce(bb_ir::Error) -> Refusal {
     move |source| Refusal::Tensor { name, source }
 }
 
-/// Returns the refusal of another number of elements.
+/// Returns the refusal for a wrong number of elements.
 pub(crate) fn count(of: &Announced, got: usize) -> Refusal {
     let (name, shape) = (of.name.clone(), of.shape.clone());
     Refusal::Count { name, shape, expected: of.elements, got: got.to_string() }
@@ -77,7 +77,8 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<Tenso
     texts.finish(&of.shape).map_err(tensor(of))
 }
 
-/// Makes a tensor of separate texts, which were counted. `each` calls a function with each of them; `room` is their size in bytes at most.
+/// Builds a tensor from separate strings, which were counted before. `each` calls a function with each string. `room` is the maximum of
+/// their total size in bytes.
 pub(crate) fn from_texts(
     of: &Announced,
     room: usize,
@@ -90,7 +91,7 @@ pub(crate) fn from_texts(
     built.finish(&of.shape).map_err(tensor(of))
 }
 
-/// Returns the elements as bytes in the form of the protocol.
+/// Returns the elements in the binary encoding of the protocol.
 pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
     if x.dtype() != DataType::String {
         let bytes = x.unaligned_bytes().cloned();
@@ -98,17 +99,17 @@ pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
     }
     let mut bytes = BytesMut::with_capacity(x.byte_len());
     for text in x.iter_bytes() {
-        // Texts come from a model within `Limits`, or from a request, and both are smaller than 4 GiB.
+        // The strings come from a model within `Limits`, or from a request. Both are smaller than 4 GiB.
         bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes.extend_from_slice(text);
     }
     Ok(bytes.freeze())
 }
 
-/// Builds a tensor from JSON: a list of all elements, or nested lists by the extents.
+/// Builds a tensor from JSON: a flat list of all elements, or lists that are nested like the shape.
 pub(crate) fn from_json(of: &Announced, json: &RawValue, lease: &Lease) -> Result<TensorData, Refusal> {
-    // Each element takes two bytes at least, with its comma. So the allocation is bounded by the bytes that were sent, not by the claimed
-    // extents.
+    // Each element takes at least two bytes of JSON, including its comma. So the allocation is limited by the received bytes, not by the
+    // claimed extents.
     let room = of.elements.min(json.get().len() / 2 + 1);
     match of.dtype {
         DataType::Bool => numbers::<Truth>(of, json, room, lease, |x| {
@@ -152,14 +153,14 @@ fn numbers<T: FromJson>(
     lease: &Lease,
     make: impl FnOnce(&[T]) -> Result<TensorData, bb_ir::Error>,
 ) -> Result<TensorData, Refusal> {
-    // Once for the list, once for the tensor.
+    // Counts the bytes twice: for the list and for the tensor.
     lease.grow(room.saturating_mul(2 * size_of::<T>()))?;
     let mut list = Vec::with_capacity(room);
     read(of, json, &mut list)?;
     make(&list).map_err(tensor(of))
 }
 
-/// Reads all elements into a list, and compares their number and nesting with the extents.
+/// Reads all elements into a list, and checks their number and nesting against the shape.
 fn read(of: &Announced, json: &RawValue, to: &mut dyn Collect) -> Result<(), Refusal> {
     let mut reading = Reading { to, of, got: 0, leaves: None };
     let mut json = serde_json::Deserializer::from_str(json.get());
@@ -174,7 +175,7 @@ struct Reading<'a> {
     to: &'a mut dyn Collect,
     of: &'a Announced,
     got: usize,
-    /// How many lists are around an element.
+    /// The number of lists around each element. `None` before the first element.
     leaves: Option<usize>,
 }
 
@@ -207,7 +208,7 @@ impl Reading<'_> {
     }
 }
 
-/// A list or an element, inside of `depth` lists.
+/// The deserializer of a list or an element inside `depth` lists.
 struct Level<'a, 'b> {
     reading: &'a mut Reading<'b>,
     depth: usize,
@@ -270,7 +271,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
     }
 }
 
-/// Takes elements of JSON, and returns false for those that it cannot hold.
+/// Collects JSON elements. Each method returns false if the collection cannot store a value of its type.
 trait Collect {
     fn bool(&mut self, _: bool) -> bool {
         false
@@ -310,7 +311,7 @@ impl<T: FromJson> Collect for Vec<T> {
     }
 }
 
-/// An element that is built from a number or a truth value of JSON; `None` if it cannot hold the value.
+/// An element that is built from a JSON number or boolean. Each function returns `None` if the element type cannot represent the value.
 trait FromJson: Sized {
     fn from_bool(_: bool) -> Option<Self> {
         None
@@ -351,7 +352,7 @@ integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 macro_rules! floats {
     ($($t:ty: $from:expr, $whole:expr;)*) => {$(
-        // Floats round their values, integers included; only values too large for the type are refused.
+        // Floats are rounded, including integers above their precision. Only values too large for the type are refused.
         #[allow(clippy::cast_precision_loss, reason = "floats round, and those of 16 bits without a cast")]
         impl FromJson for $t {
             fn from_u64(x: u64) -> Option<$t> {
@@ -376,11 +377,11 @@ floats! {
     f64: |x| x, |x: i128| x as f64;
 }
 
-/// The elements of a tensor as a list of JSON.
+/// The elements of a tensor, serialized as a JSON list.
 pub(crate) struct List<'a>(pub(crate) &'a TensorData);
 
 impl List<'_> {
-    /// Refuses elements that JSON has no form for.
+    /// Refuses elements that JSON cannot represent: infinities and NaN.
     pub(crate) fn check(&self, name: &str) -> Result<(), Refusal> {
         let odd = match self.0.dtype() {
             DataType::F16 => odd::<f16>(self.0, f16::to_f64),

@@ -1,14 +1,14 @@
-//! Why a server does not start.
+//! Errors that prevent a server from starting.
 
 use bb_ir::graph::ValueType;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a server does not start.
+/// An error that prevents a server from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to serve.
+    /// The configuration names no model.
     #[error("no model is given; expected at least one")]
     NoModel,
 
@@ -17,9 +17,9 @@ pub enum Error {
     RepeatedModel {
         /// The name.
         name: String,
-        /// The file of the first.
+        /// The file of the first model.
         first: PathBuf,
-        /// The file of the second.
+        /// The file of the second model.
         second: PathBuf,
     },
 
@@ -42,21 +42,21 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// A model is to be loaded from the repository, but there is none.
+    /// A model is configured to be loaded from the repository, but there is no repository.
     #[error("model `{name}` is to be loaded from the repository, but there is no repository")]
     NoRepository {
         /// The name of the model.
         name: String,
     },
 
-    /// The repository has no model of a name.
+    /// The repository has no model of this name.
     #[error("the repository has no model `{name}`; expected a folder of this name, or `{name}.onnx`")]
     NoSuchModel {
         /// The name of the model.
         name: String,
     },
 
-    /// A folder has no model.
+    /// A folder contains no model file.
     #[error(
         "`{}` has no file of model `{model}`; expected `model.onnx` or `model.bb`, in it or in a folder of it whose name is the \
          number of a version", .path.display()
@@ -80,7 +80,7 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// A file of a model leads out of the repository.
+    /// A file of a model is outside of the repository.
     #[error("`{}` of model `{model}` leads out of the repository", .path.display())]
     Outside {
         /// The name of the model.
@@ -102,7 +102,7 @@ pub enum Error {
         source: Box<bb_generate::Error>,
     },
 
-    /// A model is a language model, which this program does not serve.
+    /// The file is a language model, but the program was built without the feature `generate`.
     #[error(
         "`{}` of model `{model}` is a language model, which a program serves that was built with the feature `generate`", .path.display()
     )]
@@ -118,25 +118,25 @@ pub enum Error {
     Labels {
         /// The name of the model.
         model: String,
-        /// Their file.
+        /// The file of the labels.
         path: PathBuf,
         /// Why.
         #[source]
         source: std::io::Error,
     },
 
-    /// A bound is larger than the server allows.
+    /// A limit of the configuration is larger than the server allows.
     #[error("`{name}` is {got}; expected at most {most}")]
     TooMany {
         /// The field of [`Config`](crate::Config).
         name: &'static str,
         /// The value.
         got: usize,
-        /// The greatest allowed value.
+        /// The maximum allowed value.
         most: usize,
     },
 
-    /// A token cannot be sent in a header.
+    /// The token is empty, too long, or contains characters that a header cannot have.
     #[error("the token is empty, longer than 4096 characters, or has others than visible ASCII")]
     Token,
 
@@ -154,14 +154,14 @@ pub enum Error {
     #[error("connections cannot be encrypted, because the program was built without the feature `tls`")]
     NoTls,
 
-    /// A bound is zero.
+    /// A limit of the configuration is zero.
     #[error("`{name}` is 0; expected at least 1")]
     Zero {
         /// The field of [`Config`](crate::Config).
         name: &'static str,
     },
 
-    /// A request of the greatest size would never be accepted.
+    /// A single request may be larger than all requests together, so it would never be accepted.
     #[error("requests of {request} bytes are allowed, but only {held} bytes for all requests together")]
     Bytes {
         /// [`Config::request_bytes`](crate::Config::request_bytes).
@@ -170,7 +170,7 @@ pub enum Error {
         held: usize,
     },
 
-    /// A backend is not linked or does not open.
+    /// A backend is not linked or cannot be opened.
     #[error("model `{model}` has no backend")]
     Backend {
         /// The name of the model.
@@ -192,7 +192,7 @@ pub enum Error {
         source: Box<bb::Error>,
     },
 
-    /// The backend does not compile a model.
+    /// The backend cannot compile a model.
     #[error("model `{model}` cannot be compiled for `{backend}`")]
     Compile {
         /// The name of the model.
@@ -204,7 +204,7 @@ pub enum Error {
         source: Box<bb::Error>,
     },
 
-    /// The protocol has no form for an input or an output.
+    /// The protocol cannot represent an input or an output of a model.
     #[error("model `{model}` cannot be served: its {side} `{port}` is {ty}, and {fault}")]
     Port {
         /// The name of the model.
@@ -219,7 +219,7 @@ pub enum Error {
         fault: PortFault,
     },
 
-    /// Requests for a model cannot be joined.
+    /// The requests of a model cannot be joined into batches.
     #[error(
         "requests for model `{model}` cannot be joined to batches: the first extent of its {side} `{port}` is {got}, \
          expected the same open extent as of the first input; serve it without batches"
@@ -235,7 +235,7 @@ pub enum Error {
         got: String,
     },
 
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
@@ -245,7 +245,7 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// The system starts no threads or does not hand over signals.
+    /// The system does not start threads or does not deliver signals.
     #[error("the system does not give what the server needs: {what}")]
     System {
         /// The missing resource.
@@ -256,15 +256,15 @@ pub enum Error {
     },
 }
 
-/// The reason why a port does not fit the protocol.
+/// The reason why the protocol cannot represent a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortFault {
-    /// It is not a tensor.
+    /// The port is not a tensor.
     Kind,
-    /// Its elements are of a type without a name in the protocol.
+    /// The protocol has no name for the element type.
     DataType,
-    /// An input has no known rank.
+    /// The rank of an input is unknown.
     Rank,
 }
 

@@ -1,8 +1,8 @@
-//! Returns the memory that requests have freed to the system.
+//! Returns memory that requests have freed to the system.
 //!
-//! The allocator of glibc has up to eight areas for each processor and keeps freed memory in each of them: up to 64 MiB at its end,
-//! and everything between allocations that are still in use. Large requests that run on different threads in turn fill all of them,
-//! so that a server takes much more than its requests hold at any time.
+//! The allocator of glibc creates up to eight arenas for each processor. Each arena keeps freed memory: up to 64 MiB at its end, and
+//! everything between allocations that are still in use. Large requests that run on different threads in turn fill all arenas, so the
+//! process takes much more memory than its requests use at any time.
 
 pub(crate) use glibc::share_areas;
 
@@ -10,13 +10,13 @@ use crate::infer::Shared;
 use std::sync::Weak;
 use std::time::Duration;
 
-/// How often the server looks.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// How many bytes requests have held in all before their memory is returned while others run.
+/// The number of bytes that requests must have used in total before freed memory is returned while other requests run.
 const MANY: usize = 32 << 20;
 
-/// Returns freed memory from time to time, until the server has ended.
+/// Returns freed memory to the system periodically, until the server has ended.
 pub(crate) async fn return_to_system(shared: Weak<Shared>) {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
         return;
@@ -30,7 +30,7 @@ pub(crate) async fn return_to_system(shared: Weak<Shared>) {
         let since = taken.wrapping_sub(returned);
         if since >= MANY || (since > 0 && held.held() == 0) {
             returned = taken;
-            // It fails only if the server ends.
+            // The task fails only if the server is shutting down.
             let _ended = tokio::task::spawn_blocking(glibc::trim).await;
         }
     }
@@ -39,8 +39,8 @@ pub(crate) async fn return_to_system(shared: Weak<Shared>) {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "functions of the C library")]
 mod glibc {
-    /// Limits the allocator of this process to an area for each processor, and at least four. It has no effect once glibc has
-    /// computed the limit, when a program has used eight areas.
+    /// Limits the allocator of this process to one arena for each processor, but at least four. The call has no effect once glibc has
+    /// computed the limit itself, which happens when a program has used eight arenas.
     pub(crate) fn share_areas() {
         let processors = std::thread::available_parallelism().map_or(4, |n| n.get().max(4));
         let most = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
@@ -50,7 +50,7 @@ mod glibc {
         unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
     }
 
-    /// Returns free pages of all areas to the system.
+    /// Returns free pages of all arenas to the system.
     pub(super) fn trim() {
         // SAFETY: glibc documents the function as safe for calls from any thread.
         unsafe { libc::malloc_trim(0) };

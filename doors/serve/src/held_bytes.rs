@@ -1,17 +1,17 @@
-//! The bytes that all requests and answers hold together.
+//! Limits the bytes that all requests and answers use together.
 
 use crate::refusal::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of bytes that requests may hold, and the number that they hold.
+/// The maximum number of bytes that requests may use, and the number that they use now.
 ///
-/// Bytes are given back, unlike with [`bb::Budget`], which bounds one input.
+/// Unlike a [`bb::Budget`], which limits one input, bytes are returned here.
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     limit: usize,
     held: AtomicUsize,
-    /// All bytes that requests have held since the start, modulo 2^64.
+    /// The sum of all bytes that requests have used since the start, modulo 2^64.
     taken: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl HeldBytes {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Returns the sum of all bytes that requests have held since the start, modulo 2^64.
+    /// Returns the sum of all bytes that requests have used since the start, modulo 2^64.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -34,7 +34,7 @@ impl HeldBytes {
     }
 }
 
-/// The bytes that one request holds; dropping it gives them back.
+/// The number of bytes that one request uses. Dropping it returns them.
 #[derive(Debug)]
 pub(crate) struct Lease {
     all: Arc<HeldBytes>,
@@ -42,7 +42,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Holds more bytes, or refuses the request because others hold too many.
+    /// Adds bytes to those that the request uses, or refuses the request if the limit would be exceeded.
     pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.all.limit;
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= limit);
@@ -53,16 +53,16 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives back some of the bytes that are held.
+    /// Returns some of the request's bytes.
     pub(crate) fn give_back(&self, bytes: usize) {
         let subtract = |held: usize| Some(held.saturating_sub(bytes));
-        // The closure always returns a value.
+        // The closure always returns a value, so the default is never used.
         let before =
             self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or_default();
         self.all.held.fetch_sub(before.min(bytes), Ordering::Relaxed);
     }
 
-    /// Gives back all but `bytes` of the held bytes.
+    /// Returns all of the request's bytes except `bytes`.
     pub(crate) fn keep(&mut self, bytes: usize) {
         let held = self.bytes.get_mut();
         let over = held.saturating_sub(bytes);
@@ -77,7 +77,7 @@ impl Drop for Lease {
     }
 }
 
-/// The bytes that an answer holds, and how many these are; with the answer, among its extensions.
+/// The lease of an answer's bytes, and their number. An answer carries it among its extensions.
 #[derive(Clone)]
 pub(crate) struct HeldAnswer {
     lease: Arc<Lease>,
@@ -89,12 +89,12 @@ impl HeldAnswer {
         HeldAnswer::shared(Arc::new(lease), bytes)
     }
 
-    /// Makes one of a lease that others hold, too.
+    /// Creates the value from a lease that is also stored elsewhere.
     pub(crate) fn shared(lease: Arc<Lease>, bytes: usize) -> HeldAnswer {
         HeldAnswer { lease, bytes }
     }
 
-    /// Holds more bytes, for another form of the answer.
+    /// Adds bytes for another encoding of the answer.
     pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
         self.lease.grow(bytes)
     }

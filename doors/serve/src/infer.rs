@@ -1,4 +1,4 @@
-//! From a request to an answer, for both protocols.
+//! Takes a request from its inputs to its answer, for both protocols.
 
 use crate::batch::BatchKey;
 use crate::browser::Browsers;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// From this size on, requests and answers are converted on a thread that may block.
+/// The minimum size in bytes of requests and answers that are converted on a thread that may block.
 const LARGE: usize = 64 << 10;
 
 /// The state that all requests share.
@@ -30,9 +30,9 @@ pub(crate) struct Shared {
     pub(crate) request_bytes: usize,
     pub(crate) token: Option<Token>,
     pub(crate) browsers: Browsers,
-    /// Whether it says that it is ready.
+    /// Whether the server reports that it is ready.
     pub(crate) ready: AtomicBool,
-    /// Whether it takes requests.
+    /// Whether the server accepts requests.
     pub(crate) open: AtomicBool,
 }
 
@@ -46,8 +46,8 @@ impl Shared {
     }
 }
 
-/// Computes on this thread if there is little to do, else on one that may block. The work ends at the deadline, and when the client
-/// leaves: it is dropped if it has not begun, and [`check`](crate::cancel::check) ends it later.
+/// Runs `work` on this thread if `bytes` is small, else on a thread that may block. The work ends at the deadline or when the client
+/// leaves: work that has not begun is dropped, and running work ends at its next [`check`](crate::cancel::check).
 ///
 /// # Errors
 ///
@@ -101,20 +101,20 @@ pub(crate) async fn ask(shared: &Shared, model: &Model, ask: Ask) -> Answer {
     drop(waiting);
     match answer {
         Ok(Ok(answer)) => answer,
-        // A worker answers every job that it takes, unless its thread ends before.
+        // A worker answers every job that it takes, unless the worker's thread ends before.
         Ok(Err(_)) => Err(Refusal::ShuttingDown),
         Err(_) => Err(Refusal::Deadline),
     }
 }
 
-/// Counts the bytes of results, or refuses to answer because requests and answers hold too many.
+/// Counts the bytes of results as used, or refuses the answer because requests and answers use too many bytes.
 pub(crate) fn hold(shared: &Shared, results: &[TensorData]) -> Result<(usize, Lease), Refusal> {
     let (size, lease) = (results.iter().map(TensorData::byte_len).sum(), shared.held_bytes.lease());
     lease.grow(size)?;
     Ok((size, lease))
 }
 
-/// Counts a request when it ends, however it ends.
+/// A guard that counts a request when it is dropped, whether the request succeeded or not.
 pub(crate) struct Counted<'a> {
     shared: &'a Shared,
     model: Option<Arc<Model>>,
@@ -125,7 +125,7 @@ pub(crate) struct Counted<'a> {
 
 impl<'a> Counted<'a> {
     pub(crate) fn new(shared: &'a Shared, protocol: Protocol) -> Counted<'a> {
-        // Without a recorded result, the request counts as cancelled: it is dropped when its client goes away.
+        // If the request is dropped without a recorded result, its client has left, so it counts as cancelled.
         let refused = Some(RefusalKind::Cancelled);
         Counted { shared, model: None, protocol, start: Instant::now(), refused }
     }

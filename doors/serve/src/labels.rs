@@ -1,7 +1,7 @@
-//! The names of a model's classes, and outputs as the classes with the greatest values.
+//! The names of a model's classes, and the conversion of outputs to the classes with the greatest values.
 //!
-//! This is Triton's extension for classification: an output becomes texts `VALUE:INDEX` or `VALUE:INDEX:LABEL`, the greatest
-//! value first.
+//! This is Triton's extension for classification: an output becomes strings `VALUE:INDEX` or `VALUE:INDEX:LABEL`, in descending order of
+//! the values.
 
 use crate::error::Error;
 use crate::held_bytes::Lease;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
-/// The most bytes of a file of labels.
+/// The maximum size of a file of labels, in bytes.
 const BYTES: u64 = 16 << 20;
 
 /// The names of classes, by their index.
@@ -22,7 +22,7 @@ pub(crate) struct Labels {
     /// The name of the file.
     pub(crate) file: String,
     text: String,
-    /// Where each label ends in `text`.
+    /// The end offset of each label in `text`.
     ends: Vec<usize>,
 }
 
@@ -51,7 +51,8 @@ impl Labels {
     }
 }
 
-/// Returns the `most` greatest elements of an output as texts, of each row if `rows` says that the first dimension counts rows.
+/// Returns the `most` greatest elements of an output as strings. If `rows` is true, selects them separately in each row of the first
+/// dimension.
 pub(crate) fn classified(
     output: &str,
     x: &TensorData,
@@ -78,7 +79,7 @@ pub(crate) fn classified(
     }
 }
 
-/// Compares floats; NaN is less than all numbers.
+/// Compares floats. NaN is less than all numbers.
 fn float(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
@@ -88,7 +89,7 @@ fn integer<T: std::fmt::Display>(x: T, to: &mut String) {
     let _never = write!(to, "{x}");
 }
 
-/// Writes a float like Triton, with six digits after the point.
+/// Writes a float with six decimal places, like Triton.
 fn six(x: f64, to: &mut String) {
     let _never = write!(to, "{x:.6}");
 }
@@ -122,7 +123,7 @@ impl Of<'_> {
         for row in elements.chunks_exact(width.max(1)) {
             order.clear();
             order.extend(0..width);
-            // The first of equal values comes first.
+            // Equal values stay in the order of their indices.
             let by = |a: &usize, b: &usize| match (row.get(*a), row.get(*b)) {
                 (Some(x), Some(y)) => compare(y, x).then(a.cmp(b)),
                 _ => a.cmp(b),

@@ -1,12 +1,12 @@
 //! Serves models over the Open Inference Protocol (KServe v2), by HTTP and gRPC, on any backend of `bb`.
 //!
-//! [`Server::start`] loads the models of a [`Config`] and answers until [`Server::shut_down`]. The cost of a request is bounded before it
-//! is read: its size, the bytes of all requests together, the length of each model's queue, and its time. A request beyond a bound is
-//! refused with an error of the protocol, and never waits without end.
+//! [`Server::start`] loads the models of a [`Config`] and answers requests until [`Server::shut_down`]. The server limits the cost of a
+//! request before it reads the request: its size, the bytes of all requests together, the length of each model's queue, and its time. A
+//! request that exceeds a limit is refused with an error of the protocol. No request waits without end.
 //!
-//! Models run on their own threads, because a run blocks; the threads of the network never compute.
+//! Models run on their own threads, because a run blocks. The network threads never compute.
 //!
-//! With the feature `generate`, language models are served over OpenAI's interface.
+//! With the feature `generate`, the server also offers language models through OpenAI's interface.
 #![deny(unsafe_code)]
 
 mod accept;

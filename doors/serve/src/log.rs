@@ -1,4 +1,4 @@
-//! A line for each request.
+//! The log, which has a line for each request.
 
 use crate::metrics::ServerMetrics;
 use bb_ir::text::{shown, within};
@@ -8,26 +8,26 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How many lines may wait to be written. More are lost, and counted: a request never waits for the log.
+/// The maximum number of lines that wait to be written. Further lines are dropped and counted, because a request never waits for the log.
 const WAITING: usize = 1024;
 
-/// The most characters of a line that a client chose: its path.
+/// The maximum number of characters of a request path in a line.
 const PATH: usize = 512;
 
-/// The most characters of a warning, which has a part for each input of the model.
+/// The maximum number of characters of a warning, which has a part for each input of the model.
 const WARNING: usize = 1024;
 
-/// Where a server writes a line for each request.
+/// A writer that receives a line for each request.
 #[derive(Clone)]
 pub struct RequestLog(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
 
 impl RequestLog {
-    /// Makes a log that writes lines to a file, a stream or any other writer. A separate thread writes, so the writer may block.
+    /// Creates a log that writes lines to a file, a stream or any other writer. The writer may block, because a separate thread calls it.
     pub fn new(to: impl Write + Send + 'static) -> RequestLog {
         RequestLog(Arc::new(Mutex::new(Some(Box::new(to)))))
     }
 
-    /// Starts the thread that writes. The lines of a second server with this log are lost.
+    /// Starts the thread that writes. A log has one writer: if a second server uses the same log, its lines are lost.
     pub(crate) fn start(&self) -> std::io::Result<LogLines> {
         let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (lines, from) = sync_channel(WAITING);
@@ -45,7 +45,7 @@ impl std::fmt::Debug for RequestLog {
 fn write(to: Option<Box<dyn Write + Send>>, from: &Receiver<String>) {
     let Some(mut to) = to else { return };
     while let Ok(line) = from.recv() {
-        // Lines that cannot be written are lost; the server goes on.
+        // If a line cannot be written, it is lost and the server continues.
         let _lost = to.write_all(line.as_bytes());
         for line in from.try_iter() {
             let _lost = to.write_all(line.as_bytes());
@@ -54,15 +54,15 @@ fn write(to: Option<Box<dyn Write + Send>>, from: &Receiver<String>) {
     }
 }
 
-/// Where lines go.
+/// The sender of lines to the writing thread.
 #[derive(Clone)]
 pub(crate) struct LogLines(SyncSender<String>);
 
-/// Notes about a request, which the code that reads its body adds.
+/// Notes about a request. The code that reads the request's body adds them.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<Notes>);
 
-/// The model of a request, the request's own name, and the claims of the model that are false for its inputs.
+/// The model of a request, the request's id, and the declarations of the model that are false for its inputs.
 #[derive(Debug, Default)]
 struct Notes {
     model: Option<String>,
@@ -71,20 +71,20 @@ struct Notes {
 }
 
 impl Noted {
-    /// Records the model of a request, and the request's own name.
+    /// Records the model and the id of a request.
     pub(crate) fn note(&self, model: &str, id: Option<&str>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (noted.model, noted.id) = (Some(model.to_owned()), id.map(|id| shown(id).to_string()));
     }
 
-    /// Records the claims of the model that are false for the inputs of a request.
+    /// Records the declarations of the model that are false for the inputs of a request.
     pub(crate) fn warn(&self, warning: &str) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.warning = Some(within(WARNING, warning).to_string());
     }
 }
 
-/// A request, until its line is written.
+/// The data of a request's log line, which is written when this is dropped.
 pub(crate) struct RequestLine {
     pub(crate) to: LogLines,
     pub(crate) metrics: Arc<ServerMetrics>,
@@ -94,7 +94,7 @@ pub(crate) struct RequestLine {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) noted: Arc<Noted>,
-    /// The status of HTTP or the code of gRPC; none if the client went away before.
+    /// The HTTP status or gRPC code. `None` if the client left before the answer.
     pub(crate) status: Option<u32>,
     pub(crate) bytes: usize,
     pub(crate) taken: bool,
@@ -130,10 +130,10 @@ impl Drop for RequestLine {
     }
 }
 
-/// Writes a time since 1970 as RFC 3339 does, in UTC.
+/// Formats a time since 1970 as RFC 3339 in UTC.
 fn time(since: Duration) -> String {
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Howard Hinnant's `civil_from_days`: years begin in March, so that leap days are their last.
+    // Howard Hinnant's `civil_from_days`: years begin in March, so that the leap day is the last day of a year.
     let day = days + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        // As `date -u -d @N` writes them.
+        // The expected strings are the output of `date -u -d @N`.
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400, "2000-02-29T00:00:00.000Z"),

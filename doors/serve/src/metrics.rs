@@ -1,4 +1,4 @@
-//! Counters of the server and its models.
+//! The counters of the server and its models.
 
 use crate::refusal::RefusalKind;
 use std::fmt::Write;
@@ -23,21 +23,21 @@ impl Protocol {
 
 pub(crate) const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
 
-/// Why the server closes a connection, or does not serve it.
+/// The reason why the server closes a connection or does not serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// It gave way to another.
+    /// The connection gave way to another one.
     GaveWay,
-    /// Its peer read too little of its answers.
+    /// The peer read too little of its answers.
     Stalled,
-    /// It was one more than there may be.
+    /// The connection exceeded the limits.
     Surplus,
 }
 
 pub(crate) const CLOSED: [(Closed, &str); 3] =
     [(Closed::GaveWay, "gave_way"), (Closed::Stalled, "stalled"), (Closed::Surplus, "surplus")];
 
-/// How requests end, as the label `outcome` says it.
+/// The outcomes of requests, as values of the label `outcome`.
 const OUTCOMES: [&str; 7] = ["ok", "invalid", "busy", "deadline", "cancelled", "unavailable", "failed"];
 
 fn outcome(of: Option<RefusalKind>) -> usize {
@@ -61,7 +61,7 @@ fn outcome(of: Option<RefusalKind>) -> usize {
     }
 }
 
-/// Numbers of requests by protocol and outcome.
+/// The number of requests by protocol and outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes([[AtomicU64; OUTCOMES.len()]; PROTOCOLS.len()]);
 
@@ -87,14 +87,14 @@ impl Outcomes {
     }
 }
 
-/// The upper bounds of times, in seconds.
+/// The upper bounds of the buckets for times, in seconds.
 const TIMES: [f64; 16] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0];
 
-/// The upper bounds of numbers of rows.
+/// The upper bounds of the buckets for numbers of rows.
 const ROWS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 
-/// How often a number was within each bound.
+/// The number of values in each bucket.
 #[derive(Debug)]
 struct Histogram<const N: usize> {
     bounds: &'static [f64; N],
@@ -125,7 +125,7 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-/// Times and their sum.
+/// A histogram of times, and their sum.
 #[derive(Debug)]
 pub(crate) struct Times {
     histogram: Histogram<{ TIMES.len() }>,
@@ -151,7 +151,7 @@ impl Times {
     }
 }
 
-/// Numbers of rows and their sum.
+/// A histogram of numbers of rows, and their sum.
 #[derive(Debug)]
 pub(crate) struct Rows {
     histogram: Histogram<{ ROWS.len() }>,
@@ -182,12 +182,12 @@ impl Rows {
 #[derive(Debug, Default)]
 pub(crate) struct ModelMetrics {
     pub(crate) requests: Outcomes,
-    /// From the first byte of a request to its answer.
+    /// The time from the first byte of a request to its answer.
     pub(crate) requests_took: Times,
-    /// From the end of a request to the start of its run.
+    /// The time from the end of a request to the start of its run.
     pub(crate) queued: Times,
     pub(crate) runs: Times,
-    /// Rows of each run; a model without batches has one per run.
+    /// The number of rows of each run. Without batching, a run counts as one row.
     pub(crate) batches: Rows,
 }
 
@@ -196,14 +196,14 @@ pub(crate) struct ModelMetrics {
 #[derive(Debug, Default)]
 pub(crate) struct LanguageMetrics {
     pub(crate) requests: Outcomes,
-    /// From the first byte of a request to the end of its answer.
+    /// The time from the first byte of a request to the end of its answer.
     pub(crate) took: Times,
 }
 
 /// The metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerMetrics {
-    /// Requests that concern no model of the server, or that were refused before their model was known.
+    /// The requests that concern no model of the server, or that were refused before their model was known.
     pub(crate) others: Outcomes,
     pub(crate) connections: [AtomicUsize; PROTOCOLS.len()],
     pub(crate) closed: [[AtomicU64; CLOSED.len()]; PROTOCOLS.len()],
@@ -218,7 +218,7 @@ impl ServerMetrics {
         }
     }
 
-    /// Counts a line of the log that was not written.
+    /// Counts a line of the log that was dropped.
     pub(crate) fn lost_line(&self) {
         self.lost_lines.fetch_add(1, Ordering::Relaxed);
     }

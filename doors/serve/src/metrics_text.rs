@@ -1,4 +1,4 @@
-//! Counters in the text format of Prometheus.
+//! Writes the counters in the text format of Prometheus.
 
 use crate::metrics::{CLOSED, ModelMetrics, PROTOCOLS, ServerMetrics, Times, line};
 use crate::model::Model;
@@ -10,7 +10,7 @@ type TimesShown = (&'static str, &'static str, fn(&ModelMetrics) -> &Times);
 /// A gauge's name, its description, and the function that reads it.
 type GaugeShown = (&'static str, &'static str, fn(&Model) -> usize);
 
-/// Writes everything that is counted.
+/// Writes all metrics of the server and of the given models.
 pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc<Model>]) -> String {
     let mut out = String::new();
     let head = |out: &mut String, name: &str, kind: &str, help: &str| {

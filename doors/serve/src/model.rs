@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// The file of one version of a model.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The number of the version; 1 without versions.
+    /// The version number, or 1 if the model has no versions.
     pub(crate) version: u64,
-    /// Whether the file is in a folder of versions.
+    /// Whether the file is in a folder that is named by the version number.
     pub(crate) versioned: bool,
     pub(crate) file: PathBuf,
     pub(crate) labels: Option<PathBuf>,
@@ -31,20 +31,20 @@ pub(crate) struct Found {
 pub(crate) struct Model {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Whether it is one of the versions of a folder.
+    /// Whether the model was found in a folder of versions.
     pub(crate) versioned: bool,
     pub(crate) backend: String,
     pub(crate) platform: String,
-    /// The name of its file.
+    /// The name of the model's file.
     pub(crate) file: String,
     pub(crate) inputs: Vec<TensorPort>,
     pub(crate) outputs: Vec<TensorPort>,
     pub(crate) labels: Option<Labels>,
-    /// How many of its runs may go on at the same time.
+    /// The maximum number of concurrent runs.
     pub(crate) workers: usize,
-    /// How many of the newest versions are served.
+    /// The number of versions that are served, the newest first.
     pub(crate) versions: usize,
-    /// Whether extents with the same symbolic dimension must be equal.
+    /// Whether all extents that the model declares with the same symbolic dimension must be equal.
     pub(crate) strict: bool,
     /// The inputs as the model declares them.
     pub(crate) spec: InputSpec,
@@ -110,7 +110,8 @@ impl Model {
         })
     }
 
-    /// Returns the labels of its metrics. Only models in folders of versions have a version label, because there may be several versions.
+    /// Returns the labels of the model's metrics. Only models in folders of versions have a version label, because several of their
+    /// versions may be served.
     pub(crate) fn metric_labels(&self) -> String {
         match self.versioned {
             true => format!("model=\"{}\",version=\"{}\"", self.name, self.version),
@@ -118,7 +119,7 @@ impl Model {
         }
     }
 
-    /// Describes inputs whose extents differ although the model gives them one name; `None` if they agree with the model.
+    /// Describes extents that differ although the model declares them with the same symbolic dimension. Returns `None` if there are none.
     pub(crate) fn contradicted(&self, inputs: &[Option<TensorData>]) -> Option<String> {
         let given = |index: usize| inputs.get(index)?.as_ref().map(|x| (x.dtype(), x.shape()));
         let found = self.spec.contradictions(&given);
@@ -126,7 +127,7 @@ impl Model {
         (!found.is_empty()).then(|| found.join("; "))
     }
 
-    /// Returns the positions of the outputs that a request names; all if it names none.
+    /// Returns the indices of the outputs that a request names, or of all outputs if it names none.
     pub(crate) fn wanted<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<usize>, Refusal> {
         let mut wanted = Vec::new();
         for name in names {
@@ -152,7 +153,7 @@ fn names_of(ports: &[TensorPort]) -> String {
     ports.iter().map(|port| format!("`{}`", port.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// An input that a request announces, before its elements are read.
+/// The name, type and shape of an input in a request, before its elements are read.
 #[derive(Debug)]
 pub(crate) struct Announced {
     pub(crate) index: usize,
@@ -163,12 +164,12 @@ pub(crate) struct Announced {
     pub(crate) elements: usize,
 }
 
-/// Collects the inputs of a request, by the position of the port.
+/// Collects the inputs of a request, in the order of the model's ports.
 pub(crate) struct Inputs<'a> {
     model: &'a Model,
     values: Vec<Option<TensorData>>,
     announced: Vec<bool>,
-    /// The extents of symbolic dimensions in this request, if they must be equal, and the first input that has them.
+    /// The extent of each symbolic dimension in this request, and the first input that has it. Empty if extents need not agree.
     symbols: HashMap<&'a str, (usize, &'a str)>,
 }
 
@@ -178,7 +179,7 @@ impl<'a> Inputs<'a> {
         Inputs { model, values: vec![None; ports], announced: vec![false; ports], symbols: HashMap::new() }
     }
 
-    /// Compares an input with its port, before any element is read.
+    /// Checks an announced input against its port, before any element is read.
     pub(crate) fn announce(
         &mut self,
         name: &str,
@@ -217,7 +218,8 @@ impl<'a> Inputs<'a> {
                         return Err(Refusal::Symbol { name, symbol, other, first, got });
                     }
                 }
-                // The model claims that extents of one name are equal. A false claim is reported in the log.
+                // The model declares that extents of the same symbolic dimension are equal. A false declaration is only reported in the
+                // log.
                 Dim::Known(_) | Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => {}
             }
         }
@@ -226,14 +228,14 @@ impl<'a> Inputs<'a> {
         Ok(Announced { index, name, dtype, datatype, shape: extents, elements })
     }
 
-    /// Adds the elements of an input that was announced.
+    /// Adds the elements of an announced input.
     pub(crate) fn put(&mut self, announced: &Announced, tensor: TensorData) {
         if let Some(value) = self.values.get_mut(announced.index) {
             *value = Some(tensor);
         }
     }
 
-    /// Returns the inputs by position, if none is missing.
+    /// Returns the inputs in the order of the ports, or a refusal if a required input is missing.
     pub(crate) fn finish(self) -> Result<Vec<Option<TensorData>>, Refusal> {
         for (port, value) in self.model.inputs.iter().zip(&self.values) {
             if value.is_none() && !port.optional {

@@ -1,8 +1,8 @@
-//! Parameters of requests and tensors that both protocols have.
+//! The parameters of requests and tensors that both protocols support.
 //!
-//! The protocol lets a server ignore unknown parameters, and clients of other servers send many: MLServer's `content_type`, Triton's
-//! `priority`. So only the parameters that extensions of the protocol define are compared with their definition. The parameters of the
-//! schedule policy and of sequences change nothing, because requests are answered in their order and no model here has a state.
+//! The protocol lets a server ignore unknown parameters, and clients written for other servers send many: MLServer's `content_type`,
+//! Triton's `priority`. So only the parameters that extensions of the protocol define are checked. The parameters of the schedule policy
+//! and of sequences have no effect, because requests are answered in their order and no model here has a state.
 
 use crate::refusal::{Refusal, shown};
 use std::time::Duration;
@@ -13,15 +13,15 @@ pub(crate) enum Parameter {
     Bool(bool),
     Unsigned(u64),
     Text,
-    /// Another number, or nothing.
+    /// A number that is not an unsigned integer, or null.
     Other,
 }
 
-/// The parameters of a request that change how it is answered.
+/// The parameters of a request that change how the request is answered.
 #[derive(Debug, Default)]
 pub(crate) struct OfRequest {
     pub(crate) timeout: Option<Duration>,
-    /// Whether outputs are binary unless they say otherwise, over HTTP.
+    /// Whether outputs without a parameter of their own are binary. Only HTTP uses this.
     pub(crate) binary_outputs: bool,
 }
 
@@ -29,7 +29,7 @@ impl OfRequest {
     pub(crate) fn read(&mut self, name: &str, value: Parameter) -> Result<(), Refusal> {
         let what = || "the request".to_owned();
         let expected = match (name, value) {
-            // 0 is Triton's default, which means no time.
+            // 0 is Triton's default, which means that there is no timeout.
             ("timeout", Parameter::Unsigned(time)) => {
                 self.timeout = (time != 0).then(|| Duration::from_micros(time));
                 return Ok(());
@@ -55,7 +55,7 @@ impl OfRequest {
 #[derive(Debug, Default)]
 pub(crate) struct OfOutput {
     pub(crate) binary: Option<bool>,
-    /// The number of classes of the answer; `None` for the output itself.
+    /// The number of classes to answer. `None` for the output itself.
     pub(crate) classes: Option<usize>,
 }
 
@@ -75,12 +75,12 @@ impl OfOutput {
     }
 }
 
-/// Checks a parameter of an input that has no meaning in the protocol at hand.
+/// Checks a parameter of an input that the current protocol gives no meaning.
 pub(crate) fn of_input(input: &str, name: &str) -> Result<(), Refusal> {
     not_shared(|| format!("input `{}`", shown(input)), name)
 }
 
-/// Refuses elements in shared memory, because ignoring where they are would be another request.
+/// Refuses elements in shared memory. If the server ignored their location, it would answer a different request.
 fn not_shared(what: impl FnOnce() -> String, name: &str) -> Result<(), Refusal> {
     match name.starts_with("shared_memory_") {
         true => Err(Refusal::SharedMemory { what: what() }),

@@ -11,7 +11,7 @@ pub(crate) struct TensorPort {
     pub(crate) name: String,
     pub(crate) dtype: DataType,
     pub(crate) datatype: &'static str,
-    /// The extents; `None` if not even their number is known, which only outputs may have.
+    /// The extents. `None` if the rank is unknown, which is allowed only for outputs.
     pub(crate) shape: Option<Vec<Dim>>,
     pub(crate) optional: bool,
 }
@@ -39,7 +39,7 @@ impl TensorPort {
         })
     }
 
-    /// Returns the extents as the protocol writes them: -1 for an open extent, and one -1 if even their number is open.
+    /// Returns the extents as the protocol writes them: -1 for an open extent, and a single -1 if the rank is unknown.
     pub(crate) fn extents(&self) -> Vec<i64> {
         let extent = |dim: &Dim| match dim {
             Dim::Known(n) => i64::try_from(*n).unwrap_or(-1),

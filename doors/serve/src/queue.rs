@@ -17,13 +17,13 @@ pub(crate) type Answer = Result<Vec<TensorData>, Refusal>;
 pub(crate) struct Job {
     pub(crate) inputs: Vec<Option<TensorData>>,
     pub(crate) wanted: Vec<usize>,
-    /// The key that requests joined with this one must share; `None` if it runs without others.
+    /// The key that requests must share to be joined with this one. `None` if the request runs by itself.
     pub(crate) kind: Option<BatchKey>,
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
     pub(crate) client: Arc<Client>,
     pub(crate) answer: oneshot::Sender<Answer>,
-    /// The bytes of the inputs, which are held until the job is dropped.
+    /// The bytes of the inputs. They count as used until the job is dropped.
     pub(crate) lease: Lease,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Queue {
     limit: usize,
 }
 
-/// Why a queue does not take a job.
+/// The reason why a queue rejects a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotTaken {
     Full,
@@ -50,7 +50,7 @@ pub(crate) enum NotTaken {
 struct QueueState {
     jobs: VecDeque<Job>,
     open: bool,
-    /// Whether a worker collects jobs for a batch. Other workers then take no job, because otherwise each would join few.
+    /// Whether a worker is collecting jobs for a batch. Other workers then take no job, because otherwise each batch would be small.
     joining: bool,
 }
 
@@ -75,7 +75,7 @@ impl Queue {
             return Err(NotTaken::Closed);
         }
         if state.jobs.len() >= self.limit {
-            // The clients of these jobs have gone, so they make room.
+            // Removes the jobs whose clients have left, to make room.
             state.jobs.retain(|waiting| !waiting.client.is_gone());
         }
         if state.jobs.len() >= self.limit {
@@ -87,7 +87,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for jobs to run together; returns `None` once the queue is closed and empty.
+    /// Blocks until there are jobs to run together. Returns `None` once the queue is closed and empty.
     pub(crate) fn take(&self, batching: Option<&Batching>) -> Option<Vec<Job>> {
         let mut state = self.lock();
         let first = loop {
@@ -133,13 +133,13 @@ impl Queue {
         Some(jobs)
     }
 
-    /// Takes no more jobs.
+    /// Stops accepting jobs.
     pub(crate) fn close(&self) {
         self.lock().open = false;
         self.changed.notify_all();
     }
 
-    /// Takes no more jobs, and returns those that wait.
+    /// Stops accepting jobs, and returns the waiting ones.
     pub(crate) fn drain(&self) -> Vec<Job> {
         let mut state = self.lock();
         state.open = false;
@@ -150,12 +150,12 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing panics while it is locked, and the state is whole between any two statements.
+        // A poisoned lock is used anyway: no code panics while it holds the lock, and the state is consistent after every statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the client still waits for its answer, and the run that computes it.
+/// Whether the client still waits for its answer, and the run that computes the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     state: Mutex<ClientState>,
@@ -167,7 +167,7 @@ struct ClientState {
     run: Option<Arc<RunOf>>,
 }
 
-/// A run, and how many clients still wait for it.
+/// A run, and the number of clients that still wait for it.
 #[derive(Debug)]
 pub(crate) struct RunOf {
     waiting: AtomicUsize,
@@ -175,12 +175,12 @@ pub(crate) struct RunOf {
 }
 
 impl RunOf {
-    /// Makes a run with one waiting holder, the worker, which [`release`](Self::release)s the run at its end.
+    /// Creates a run that counts one waiting holder: the worker, which [`release`](Self::release)s the run at its end.
     pub(crate) fn new() -> Arc<RunOf> {
         Arc::new(RunOf { waiting: AtomicUsize::new(1), token: CancelToken::new() })
     }
 
-    /// Removes a waiting holder of the run, and cancels the run if it was the last.
+    /// Removes a waiting holder of the run. Cancels the run if no holder remains.
     pub(crate) fn release(&self) {
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.token.cancel();
@@ -193,7 +193,7 @@ impl Client {
         self.lock().gone
     }
 
-    /// Adds the client to the run that computes its answer; returns false if the client has gone.
+    /// Adds the client to the run that computes its answer. Returns false if the client has left.
     pub(crate) fn enter(&self, run: &Arc<RunOf>) -> bool {
         let mut state = self.lock();
         if !state.gone {

@@ -1,16 +1,16 @@
-//! Why a request gets an error instead of an answer.
+//! The reasons why a request gets an error instead of an answer.
 
 mod text;
 
 use crate::datatype;
 use bb::DataType;
 
-/// Returns a text that a client chose as errors show it: on one line, and not as long as a request.
+/// Shortens a string from a client for an error message, and puts it on one line.
 pub(crate) fn shown(text: &str) -> String {
     bb_ir::text::shown(text).to_string()
 }
 
-/// Why a request gets an error instead of an answer.
+/// The reason why a request gets an error instead of an answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the server has no model `{name}`; its models are {known}")]
@@ -268,7 +268,7 @@ pub(crate) enum Refusal {
     Internal { what: &'static str },
 }
 
-/// The kind of a refusal; both protocols number these kinds.
+/// The kind of a refusal. Each protocol maps it to a status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalKind {
     Invalid,
@@ -276,7 +276,7 @@ pub(crate) enum RefusalKind {
     Method,
     TooLarge,
     Encoding,
-    /// The client may not do that.
+    /// The client lacks the permission for the request.
     Forbidden,
     NoToken,
     /// The server does not offer the feature to any client.
@@ -368,7 +368,7 @@ impl Refusal {
     }
 }
 
-/// Returns true for an error that another request would not have.
+/// Returns whether an error is caused by the request, so that other requests would not fail with it.
 #[cfg(feature = "generate")]
 pub(crate) fn is_of_request(error: &bb_generate::Error) -> bool {
     use bb_generate::Error;

@@ -1,4 +1,4 @@
-//! The served models, by name and version, and the folder of models that clients may load.
+//! The served models by name and version, and the folder of models that clients may load.
 
 mod folder;
 pub(crate) use folder::find;
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
 
-/// How many models that were replaced or unloaded may still answer their last requests when another one is loaded.
+/// The number of replaced or unloaded models that may still be answering their last requests when another model is loaded.
 const LEAVING: usize = 2;
 
 /// The models that are served.
@@ -27,23 +27,23 @@ pub(crate) struct Repository {
     served: RwLock<Served>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     stop: CancelToken,
-    /// One model is loaded at a time.
+    /// A semaphore that lets one model be loaded at a time.
     loading: Arc<Semaphore>,
     leaving: Mutex<Vec<Weak<Model>>>,
 }
 
 struct Served {
     entries: Vec<ModelEntry>,
-    /// Whether the server ends, so that no model comes any more.
+    /// Whether the server is shutting down, so that no model may be added.
     closed: bool,
 }
 
-/// A name under which a model is, was or will be served.
+/// A model name that is served, was served before, or is being loaded.
 struct ModelEntry {
     name: String,
-    /// Whether it was named at start, and so cannot be unloaded.
+    /// Whether the model was configured at start and so cannot be unloaded.
     stays: bool,
-    /// In ascending order of versions; empty if the model is not served.
+    /// The served versions in ascending order. Empty if the model is not served.
     versions: Vec<Arc<Model>>,
     state: ModelState,
 }
@@ -54,10 +54,10 @@ enum ModelState {
     Unavailable { reason: String },
 }
 
-/// A row of the index of models.
+/// A row of the list of models that the server reports.
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// `None` for a model of the folder that is not loaded.
+    /// The version. `None` if the model is in the folder but not loaded.
     pub(crate) version: Option<String>,
     pub(crate) state: &'static str,
     pub(crate) reason: String,
@@ -70,7 +70,7 @@ impl Listed {
 }
 
 impl Repository {
-    /// Loads the models that a server has at its start.
+    /// Loads the models that are configured to be served from the start.
     pub(crate) fn start(config: &Config, stop: &CancelToken) -> Result<Arc<Repository>, Error> {
         let folder = config.repository.as_ref().map(|folder| {
             let real = folder.canonicalize().and_then(|real| match real.is_dir() {
@@ -114,7 +114,7 @@ impl Repository {
         Ok(Arc::new(repository))
     }
 
-    /// Finds the files of a model of the folder; `None` if there is no folder.
+    /// Finds the files of a model in the folder. Returns `None` if there is no folder.
     fn in_folder(&self, name: &str) -> Option<Result<(ModelConfig, Vec<Found>), Error>> {
         let folder = self.folder.as_deref()?;
         let path = folder.join(name);
@@ -127,7 +127,7 @@ impl Repository {
         found.iter().map(|found| Model::load(of, found, &self.config).map(Arc::new)).collect()
     }
 
-    /// Starts the threads of models.
+    /// Starts the worker threads of models.
     fn work(&self, models: &[Arc<Model>]) -> Result<(), Error> {
         let mut workers = self.lock_workers();
         workers.retain(|worker| !worker.is_finished());
@@ -151,7 +151,7 @@ impl Repository {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry, or replaces the one with its name. Returns false if the server ends.
+    /// Adds an entry, or replaces the entry of the same name. Returns false if the server is shutting down.
     fn enter(&self, entry: ModelEntry) -> bool {
         let mut served = self.write();
         if served.closed {
@@ -170,7 +170,7 @@ impl Repository {
         true
     }
 
-    /// Closes the queues of models, which still answer their queued requests.
+    /// Closes the queues of models that are being removed. The models still answer their queued requests.
     fn leave(&self, models: Vec<Arc<Model>>) {
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         leaving.retain(|model| model.strong_count() > 0);
@@ -185,12 +185,12 @@ impl Repository {
         leaving.iter().filter(|model| model.strong_count() > 0).count()
     }
 
-    /// Returns all models that are served.
+    /// Returns all versions of all served models.
     pub(crate) fn models(&self) -> Vec<Arc<Model>> {
         self.read().entries.iter().flat_map(|entry| entry.versions.iter().cloned()).collect()
     }
 
-    /// Finds a model; an empty version is the newest.
+    /// Finds a model. An empty version selects the newest one.
     pub(crate) fn model(&self, name: &str, version: &str) -> Result<Arc<Model>, Refusal> {
         let served = self.read();
         let (entry, newest) = served.known(name)?;
@@ -211,7 +211,7 @@ impl Repository {
         })
     }
 
-    /// Returns the versions of a model, or of all models if the name is empty.
+    /// Returns the requested versions of a model, or all models if the name is empty.
     pub(crate) fn chosen(&self, name: &str, version: &str) -> Result<Vec<Arc<Model>>, Refusal> {
         if name.is_empty() {
             return Ok(self.models());
@@ -222,7 +222,7 @@ impl Repository {
         Ok(vec![self.model(name, version)?])
     }
 
-    /// Returns the numbers of the versions of a model.
+    /// Returns the version numbers of a model.
     pub(crate) fn versions_of(&self, name: &str) -> Vec<String> {
         let served = self.read();
         let entry = served.entries.iter().find(|entry| entry.name == name);
@@ -230,7 +230,7 @@ impl Repository {
         versions.map(|model| model.version.clone()).collect()
     }
 
-    /// Lists the models that are served, that were, and that the folder has. It may wait for the file system.
+    /// Lists the models that are or were served, and those in the folder. May block on the file system.
     pub(crate) fn list(&self, ready: bool) -> Vec<Listed> {
         let mut listed = Vec::new();
         {
@@ -260,7 +260,7 @@ impl Repository {
         listed
     }
 
-    /// Loads or reloads a model of the folder. After the deadline, loading continues in the background.
+    /// Loads or reloads a model from the folder. After the deadline, loading continues in the background.
     pub(crate) async fn load(self: &Arc<Self>, name: &str, deadline: Instant) -> Result<(), Refusal> {
         self.may_change(name)?;
         let permit = tokio::time::timeout_at(deadline.into(), self.loading.clone().acquire_owned());
@@ -277,7 +277,7 @@ impl Repository {
                 repository.failed(&of, &refusal.text());
             }
             drop(permit);
-            // The client may have gone.
+            // The send fails if the client has left, which is not an error.
             let _gone = done.send(result);
         });
         thread.map_err(|_| Refusal::Internal { what: "the system has no thread for loading a model" })?;
@@ -327,7 +327,7 @@ impl Repository {
         }
     }
 
-    /// Records why a model could not be loaded, unless an older version is still served.
+    /// Records the reason why a model could not be loaded, unless an older version is still served.
     fn failed(&self, name: &str, reason: &str) {
         self.set(name, |entry| {
             if entry.versions.is_empty() {
@@ -336,7 +336,7 @@ impl Repository {
         });
     }
 
-    /// Unloads a model. Its earlier requests are still answered.
+    /// Unloads a model. Requests that it has already accepted are still answered.
     pub(crate) fn unload(&self, name: &str) -> Result<(), Refusal> {
         self.may_change(name)?;
         let mut versions = Vec::new();
@@ -357,7 +357,7 @@ impl Repository {
         if self.folder.is_none() {
             return Err(Refusal::NoRepository);
         }
-        // A name that is not valid is not used as a path.
+        // Checks the name before the name is used as a path.
         if !is_name(name) {
             return Err(Refusal::NotInRepository { name: shown(name) });
         }
@@ -367,7 +367,7 @@ impl Repository {
         }
     }
 
-    /// Takes no more requests and no more models.
+    /// Stops accepting requests and models.
     pub(crate) fn close(&self) {
         let mut served = self.write();
         served.closed = true;
@@ -379,7 +379,7 @@ impl Repository {
         self.lock_workers().iter().all(JoinHandle::is_finished)
     }
 
-    /// Answers what waits with an error.
+    /// Answers all waiting requests with an error.
     pub(crate) fn abort(&self) {
         let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         let leaving: Vec<Arc<Model>> = leaving.iter().filter_map(Weak::upgrade).collect();
@@ -402,10 +402,10 @@ impl Served {
     }
 }
 
-/// The longest name of a model.
+/// The maximum length of a model name, in bytes.
 const NAME: usize = 255;
 
-/// Returns whether a model can have a name, which is a part of URLs and, in a folder, of paths.
+/// Returns whether a string is a valid model name. Names become part of URLs and, for models of the folder, of paths.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= NAME && name.chars().all(allowed) && !matches!(name, "." | "..")

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// How long a stopped run may take to notice it.
+/// The maximum time that a cancelled run takes to notice the cancellation.
 const STOPPING: Duration = Duration::from_secs(5);
 
 /// A running server. Dropping it stops it without waiting; [`shut_down`](Self::shut_down) lets it finish.
@@ -39,20 +39,20 @@ pub struct Server {
     grace: Duration,
 }
 
-/// How a server ended.
+/// The result of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Whether all accepted requests were answered. Otherwise the time was over, and the rest got an error.
+    /// Whether all accepted requests were answered. If false, the time ran out and the remaining requests received an error.
     pub finished: bool,
 }
 
 impl Server {
-    /// Loads the models, and answers from then on.
+    /// Loads the models, and starts to answer requests.
     ///
     /// # Errors
     ///
-    /// A typed [`Error`] says which model, address or bound is wrong, and why.
+    /// A typed [`Error`] that names the wrong model, address or limit, and the reason.
     ///
     /// # Examples
     ///
@@ -74,7 +74,7 @@ impl Server {
         freed::share_areas();
         let tls = |protocol| config.tls.as_ref().map(|files| Acceptor::new(files, protocol)).transpose();
         let (tls_of_http, tls_of_grpc) = (tls(Protocol::Http)?, tls(Protocol::Grpc)?);
-        // Addresses come first: one that is taken is found before models are loaded for minutes.
+        // The addresses are bound first, so that an address that is in use is reported before loading models takes minutes.
         let (http_listener, http) = listen(config.http)?;
         let (grpc_listener, grpc) = listen(config.grpc)?;
         let stop = CancelToken::new();
@@ -156,26 +156,27 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns where HTTP listens.
+    /// Returns the address where HTTP listens.
     pub fn http(&self) -> SocketAddr {
         self.http
     }
 
-    /// Returns where gRPC listens.
+    /// Returns the address where gRPC listens.
     pub fn grpc(&self) -> SocketAddr {
         self.grpc
     }
 
-    /// Returns the models of the start whose requests are not joined although [`Config::max_batch`] says so, and why.
+    /// Returns the models loaded at start whose requests are not joined into batches although [`Config::max_batch`] allows it, and the
+    /// reasons.
     pub fn not_joined(&self) -> impl Iterator<Item = (&str, &RowProof)> {
         self.not_joined.iter().map(|(model, proof)| (model.as_str(), proof))
     }
 
-    /// Blocks until the process gets an interrupt or, where the system has it, `SIGTERM`.
+    /// Blocks until the process receives an interrupt or, on systems that have it, `SIGTERM`.
     ///
     /// # Errors
     ///
-    /// [`Error::System`] if the system does not hand over signals.
+    /// [`Error::System`] if the system does not deliver signals.
     pub fn wait_for_signal(&self) -> Result<(), Error> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         runtime.block_on(signal()).map_err(|source| Error::System { what: "signals", source })
@@ -196,23 +197,24 @@ impl Server {
             finished = runtime.block_on(async {
                 let all = async {
                     for task in listening {
-                        // A task that panicked has ended, too.
+                        // A task that panicked has also ended, so its error does not matter.
                         let _panicked = task.await;
                     }
                 };
                 tokio::time::timeout_at(until.into(), all).await.is_ok()
             });
-            // A connection that is open without a request, or with the beginning of a head, has nothing to be answered.
+            // Connections that are still open owe no answer if no request holds bytes: they are idle or have sent only part of a head.
             finished |= self.shared.held_bytes.held() == 0;
         }
         self.close();
-        // Workers that have nothing to do need a moment to see that their queues are closed.
+        // Idle workers need a moment to notice that their queues are closed.
         let idle = Instant::now() + Duration::from_secs(1);
         finished &= self.wait_for_workers(if finished { until.max(idle) } else { until });
         if !finished {
             self.abort();
             self.wait_for_workers(Instant::now() + STOPPING);
-            // The network's threads write the errors meanwhile; the end of the runtime would cut them off.
+            // Waits up to one second for the network threads to send the pending error responses. Shutting down the runtime now would
+            // truncate them.
             let until = Instant::now() + Duration::from_secs(1);
             while self.shared.held_bytes.held() > 0 && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(2));
@@ -220,13 +222,13 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         if let Some(runtime) = self.runtime.take() {
-            // Answers that were just made are written meanwhile.
+            // Gives the network threads time to send the last responses.
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         Stopped { finished }
     }
 
-    /// Takes no more requests.
+    /// Stops accepting requests.
     fn close(&self) {
         self.shared.repository.close();
         #[cfg(feature = "generate")]
@@ -252,7 +254,7 @@ impl Server {
         true
     }
 
-    /// Stops runs, and answers what waits with an error.
+    /// Cancels running requests, and answers waiting requests with an error.
     fn abort(&self) {
         self.stop.cancel();
         #[cfg(feature = "generate")]

@@ -1,14 +1,14 @@
-//! Counts and times of a model's requests, as Triton's extension for statistics has them.
+//! Counts and times of a model's requests, as defined by Triton's extension for statistics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The greatest number of distinct batch sizes that are counted.
+/// The maximum number of distinct batch sizes that are counted.
 const SIZES: usize = 1024;
 
-/// How often something was done, and how long it took together.
+/// The number of times that something was done, and the total time of it.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     count: AtomicU64,
@@ -26,7 +26,7 @@ impl Spent {
     }
 }
 
-/// The value of a [`Spent`] at some time.
+/// The value of a [`Spent`] at one moment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Total {
     pub(crate) count: u64,
@@ -40,7 +40,7 @@ impl Total {
     }
 }
 
-/// The runs of one number of rows.
+/// The runs with one batch size.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Batch {
     pub(crate) input: Total,
@@ -59,7 +59,7 @@ pub(crate) struct Statistics {
     pub(crate) output: Spent,
     rows: AtomicU64,
     runs: AtomicU64,
-    /// When the last run began, in milliseconds since 1970.
+    /// The time when the last run began, in milliseconds since 1970.
     last: AtomicU64,
     batches: Mutex<BTreeMap<usize, Batch>>,
 }
@@ -81,7 +81,7 @@ impl Statistics {
         batch.output.add(phases.output);
     }
 
-    /// Counts a request that a run has answered. One without rows is one.
+    /// Counts a request that a run has answered. A request with 0 rows counts as one row.
     pub(crate) fn served(&self, arrived: Instant, rows: usize, phases: &Phases) {
         self.rows.fetch_add(rows.max(1) as u64, Ordering::Relaxed);
         self.queue.add(phases.start.saturating_duration_since(arrived));
@@ -116,11 +116,11 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How long the phases of a run took.
+/// The durations of the phases of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Phases {
     start: Instant,
-    /// The start of the present phase.
+    /// The start of the current phase.
     since: Instant,
     input: Duration,
     infer: Duration,
@@ -132,17 +132,17 @@ impl Phases {
         Phases { start, since: start, input: Duration::ZERO, infer: Duration::ZERO, output: Duration::ZERO }
     }
 
-    /// Records that the backend has the inputs.
+    /// Ends the phase that copies the inputs to the backend.
     pub(crate) fn put(&mut self) {
         self.input = self.lap();
     }
 
-    /// Records that the model ran.
+    /// Ends the phase that runs the model.
     pub(crate) fn ran(&mut self) {
         self.infer = self.lap();
     }
 
-    /// Records that the outputs are read.
+    /// Ends the phase that reads the outputs.
     pub(crate) fn taken(&mut self) {
         self.output = self.lap();
     }

@@ -1,4 +1,4 @@
-//! The bytes of a connection, which notes how its peer takes them.
+//! The byte stream of a connection, which records how fast its peer reads.
 
 use crate::connections::Connection;
 use std::io;
@@ -10,17 +10,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a peer that sends no more still gets its answer, counted from the end of its bytes, or from the last bytes that were written to
-/// it. A peer that closes its connection looks the same until something is written.
+/// The time that a peer which sends no more bytes still has to read its answer, counted from the end of its bytes or from the last write to
+/// the peer. A peer that closed the whole connection looks the same until something is written.
 const HALF_CLOSED: Duration = Duration::from_secs(2);
 
 /// A stream of a connection.
 pub(crate) struct Stream {
     tcp: TcpStream,
     connection: Arc<Connection>,
-    /// Whether a peer may end its side of the connection and still get its answer.
+    /// Whether a peer may close its sending side and still get its answer.
     half_closes: bool,
-    /// Once the peer sends no more: when the end is reported.
+    /// A timer that is set once the peer sends no more bytes. The end of the stream is reported when the timer expires.
     ended: Option<Pin<Box<Sleep>>>,
 }
 
@@ -29,7 +29,7 @@ impl Stream {
         Stream { tcp, connection, half_closes, ended: None }
     }
 
-    /// Delays the end of the stream while the peer has an answer to get.
+    /// Reports the end of the stream, with a delay while a request of the peer is not answered completely.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.half_closes || !self.connection.is_in_request() {
             return Poll::Ready(Ok(()));
@@ -95,7 +95,7 @@ impl AsyncWrite for Stream {
         self.tcp.is_write_vectored()
     }
 
-    /// Protocols call this when they have nothing left to write.
+    /// Records that all bytes are written, because protocols call this when they have nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.tcp).poll_flush(context);
         if flushed.is_ready() {

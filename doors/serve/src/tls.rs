@@ -11,7 +11,7 @@ mod rustls;
 #[cfg(feature = "tls")]
 pub(crate) use rustls::Acceptor;
 
-/// Without the feature, no connection is encrypted, and this has no value.
+/// An uninhabited type, because without the feature `tls` no connection is encrypted.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
 pub(crate) enum Acceptor {}

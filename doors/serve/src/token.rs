@@ -3,15 +3,15 @@
 use crate::error::Error;
 use axum::http::{HeaderMap, header};
 
-/// The longest token, so that it fits the headers of a request.
+/// The maximum length of a token in bytes, so that it fits into the headers of a request.
 const LONGEST: usize = 4096;
 
-/// A text that clients send as `Authorization: Bearer TEXT`, by HTTP and as metadata of gRPC.
+/// A secret that clients send as `Authorization: Bearer TEXT`, in HTTP headers or gRPC metadata.
 #[derive(Clone)]
 pub struct Token(Box<str>);
 
 impl Token {
-    /// Makes a token of visible ASCII characters.
+    /// Creates a token from visible ASCII characters.
     ///
     /// # Errors
     ///
@@ -24,18 +24,18 @@ impl Token {
         Ok(Token(text.into()))
     }
 
-    /// Returns whether a request has the token. It takes as long for each wrong one of a length.
+    /// Returns whether a request has the token. All wrong tokens of the same length take the same time, so that the time reveals nothing.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
         let Some((scheme, given)) = value.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
         let (given, own) = (given.trim_ascii(), self.0.as_bytes());
-        // The compiler must not end this at the first byte that differs.
+        // `black_box` prevents the compiler from ending the loop at the first byte that differs.
         let differ = given.iter().zip(own).fold(0, |differ, (a, b)| std::hint::black_box(differ | (a ^ b)));
         scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == own.len() && differ == 0
     }
 }
 
-/// Does not show the token.
+/// Hides the token.
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token")

@@ -1,4 +1,4 @@
-//! Threads that run models.
+//! The threads that run models.
 
 use crate::batch::{self, BatchKey, Batching, Joins};
 use crate::model::Model;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the jobs of a model until its queue is closed and empty. `stop` ends running jobs.
+/// Runs the jobs of a model until its queue is closed and empty. `stop` cancels running jobs.
 pub(crate) fn work(model: &Model, stop: &CancelToken) {
     while let Some(jobs) = model.queue.take(model.batching.as_ref()) {
         let now = Instant::now();
@@ -33,9 +33,9 @@ pub(crate) fn work(model: &Model, stop: &CancelToken) {
 
 fn answer(job: Job, with: Answer) {
     let Job { inputs, lease, answer, .. } = job;
-    // A client that has the answer finds that the request holds nothing any more.
+    // Releases the bytes of the request first, so that they are free when the client has the answer.
     drop((inputs, lease));
-    // The client may have gone.
+    // The send fails if the client has left, which is not an error.
     let _gone = answer.send(with);
 }
 
@@ -45,8 +45,8 @@ fn run_single(model: &Model, job: Job, stop: &CancelToken) {
     answer(job, results);
 }
 
-/// Runs jobs together. If their rows are not known to be independent, if that fails or gives something else than single runs, the
-/// jobs run one by one.
+/// Runs jobs as one batch. Runs them one by one if their rows are not known to be independent, if the batch fails, or if its results differ
+/// from single runs.
 fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     let kind: Option<BatchKey> = jobs.first().and_then(|job| job.kind.clone());
     let joins = kind
@@ -83,12 +83,12 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     }
 }
 
-/// Returns whether requests of a kind are joined. A panic in the proof means that they are not.
+/// Returns whether requests of a kind are joined. If the proof panics, they are not.
 fn proven(batching: &Batching, kind: &BatchKey) -> Joins {
     catch_unwind(AssertUnwindSafe(|| batching.joins(kind))).unwrap_or(Joins::Never)
 }
 
-/// Runs jobs together, and returns the outputs of each; `None` if they cannot be joined or the run fails.
+/// Runs jobs as one batch, and returns the outputs of each job. Returns `None` if the jobs cannot be joined or the run fails.
 fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<(Vec<Vec<TensorData>>, Phases)> {
     let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
     let mut inputs = Vec::with_capacity(model.inputs.len());
@@ -104,7 +104,7 @@ fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<(Vec<Vec
     let mut parts: Vec<Vec<TensorData>> = jobs.iter().map(|_| Vec::with_capacity(results.len())).collect();
     for result in &results {
         let Some(split) = batch::split(result, &rows) else {
-            // The rows of this output differ from the rows of the inputs, so no batch can be divided.
+            // The output has another number of rows than the inputs, so its rows cannot be assigned to the jobs of any batch.
             model.batching.as_ref().inspect(|batching| batching.turn_off());
             return None;
         };
@@ -128,7 +128,7 @@ fn choose(results: Vec<TensorData>, wanted: &[usize]) -> Vec<TensorData> {
     wanted.iter().filter_map(|index| results.get(*index).cloned()).collect()
 }
 
-/// Runs a model once for some jobs, at most until the last of them is over.
+/// Runs a model once for several jobs, at most until the latest of their deadlines.
 fn run(
     model: &Model,
     jobs: &[&Job],
@@ -154,7 +154,7 @@ fn run(
         model.statistics.ran(rows, &phases);
     }
     computed.map(|results| (results, phases)).map_err(|error| match error {
-        // The cause of a run that was stopped is what stopped it, wherever the run was.
+        // A cancelled run fails with an arbitrary error of its backend, so the refusal is chosen by the reason for the cancellation.
         Refusal::Failed { .. } if stop.is_cancelled() => Refusal::ShuttingDown,
         Refusal::Failed { .. } if of.token.is_cancelled() => Refusal::Cancelled,
         Refusal::Failed { .. } if Instant::now() >= deadline => Refusal::Deadline,
@@ -173,7 +173,7 @@ fn compute(
     let failed = |source: bb::Error| {
         let (model, source) = (model.name.clone(), Box::new(source));
         match model_on.error_kind(&source) {
-            // The model was checked when it was loaded, so that only values of the request can be wrong.
+            // The model was checked when it was loaded, so only values of the request can be wrong.
             ErrorKind::WrongInput => Refusal::Inputs { model, source },
             ErrorKind::Unsupported => {
                 Refusal::Unsupported { model, backend: model_on.name().to_owned(), source }
@@ -210,7 +210,7 @@ fn compute(
     results
 }
 
-/// Starts the threads of a model.
+/// Starts the worker threads of a model.
 pub(crate) fn start(
     model: &Arc<Model>,
     threads: usize,

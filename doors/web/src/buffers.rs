@@ -1,4 +1,4 @@
-//! Buffers that JavaScript fills and reads. JavaScript refers to them by number.
+//! Buffers that JavaScript fills and reads. JavaScript identifies a buffer by a number.
 
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ thread_local! {
 
 impl Buffers {
     fn keep(&mut self, buffer: Buffer) -> u32 {
-        // The number 0 means that there is no buffer.
+        // Skips 0, which means that there is no buffer.
         loop {
             self.last = self.last.wrapping_add(1);
             if self.last != 0 && !self.held.contains_key(&self.last) {
@@ -37,7 +37,7 @@ impl Buffers {
     }
 }
 
-/// Makes a buffer of zeros. The result is 0 if there is not enough memory.
+/// Creates a buffer of zeros. Returns 0 if there is not enough memory.
 pub(crate) fn open(length: usize) -> u32 {
     let mut bytes = Vec::new();
     if bytes.try_reserve_exact(length).is_err() {
@@ -47,12 +47,12 @@ pub(crate) fn open(length: usize) -> u32 {
     BUFFERS.with_borrow_mut(|buffers| buffers.keep(Buffer::Open(bytes)))
 }
 
-/// Keeps bytes until JavaScript drops them.
+/// Stores bytes in a buffer until JavaScript drops it.
 pub(crate) fn keep(bytes: Bytes) -> u32 {
     BUFFERS.with_borrow_mut(|buffers| buffers.keep(Buffer::Shared(bytes)))
 }
 
-/// Returns the address and the length of a buffer; zeros if no buffer has this number.
+/// Returns the address and the length of a buffer, or zeros if no buffer has this number.
 pub(crate) fn place(number: u32) -> (usize, usize) {
     BUFFERS.with_borrow(|buffers| match buffers.held.get(&number) {
         Some(Buffer::Open(bytes)) => (bytes.as_ptr().addr(), bytes.len()),
@@ -61,7 +61,7 @@ pub(crate) fn place(number: u32) -> (usize, usize) {
     })
 }
 
-/// Takes a buffer; it is empty if no buffer has this number.
+/// Removes a buffer and returns its bytes. They are empty if no buffer has this number.
 pub(crate) fn take(number: u32) -> Bytes {
     match BUFFERS.with_borrow_mut(|buffers| buffers.held.remove(&number)) {
         Some(Buffer::Open(bytes)) => bytes.into(),

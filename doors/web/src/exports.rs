@@ -1,4 +1,4 @@
-//! The functions that JavaScript calls. Each is one call.
+//! The functions that JavaScript calls.
 
 #![expect(
     unsafe_code,
@@ -23,15 +23,15 @@ thread_local! {
 
 #[cfg(target_family = "wasm")]
 unsafe extern "C" {
-    /// Runs the constructors, which register the backends. The linker makes this function.
+    /// Runs the constructors, which register the backends. The linker generates this function.
     fn __wasm_call_ctors();
 }
 
-/// Prepares the instance. JavaScript calls it once, before anything else.
+/// Initializes the instance. JavaScript calls this function once, before any other.
 #[unsafe(no_mangle)]
 extern "C" fn bb_start() {
     #[cfg(target_family = "wasm")]
-    // SAFETY: the linker made the function, and nothing else calls it.
+    // SAFETY: the linker generates the function, and nothing else calls it.
     unsafe {
         __wasm_call_ctors();
     }
@@ -53,13 +53,14 @@ extern "C" fn bb_panic() -> u32 {
     buffers::keep(PANIC.take().into())
 }
 
-/// Makes a buffer of zeros; 0 if there is not enough memory.
+/// Creates a buffer of zeros. Returns 0 if there is not enough memory.
 #[unsafe(no_mangle)]
 extern "C" fn bb_buffer(length: usize) -> u32 {
     buffers::open(length)
 }
 
-/// Returns the address of a buffer's first byte. It holds until the next call of another function, which may move the memory.
+/// Returns the address of a buffer's first byte. The address is valid until the next call of another function, because that may move the
+/// memory.
 #[unsafe(no_mangle)]
 extern "C" fn bb_address(buffer: u32) -> usize {
     buffers::place(buffer).0
@@ -77,13 +78,13 @@ extern "C" fn bb_drop(buffer: u32) {
     drop(buffers::take(buffer));
 }
 
-/// Lists the backends that are linked in.
+/// Lists the linked backends.
 #[unsafe(no_mangle)]
 extern "C" fn bb_backends() -> u32 {
     answer(Ok(bb::Registry::global().entries().map(|entry| entry.name).collect()))
 }
 
-/// Opens a session on a model, with options in JSON.
+/// Opens a session for a model, with options as JSON.
 #[unsafe(no_mangle)]
 extern "C" fn bb_open(model: u32, options: u32) -> u32 {
     let (model, options) = (buffers::take(model), buffers::take(options));
@@ -97,7 +98,7 @@ extern "C" fn bb_open(model: u32, options: u32) -> u32 {
     }))
 }
 
-/// Describes a model that need not be able to run: ports, coverage and graph.
+/// Describes a model, which need not be runnable: ports, coverage and graph.
 #[unsafe(no_mangle)]
 extern "C" fn bb_inspect(model: u32, options: u32) -> u32 {
     let (model, options) = (buffers::take(model), buffers::take(options));
@@ -123,13 +124,13 @@ extern "C" fn bb_coverage(session: u32) -> u32 {
     answer(of(session).map(|session| session.checked().coverage()))
 }
 
-/// Describes the graph, with a place for each node.
+/// Describes the graph, with a position for each node.
 #[unsafe(no_mangle)]
 extern "C" fn bb_graph(session: u32) -> u32 {
     answer(of(session).map(|session| session.checked().graph()))
 }
 
-/// Takes the configuration of Magika's model, which [`bb_identify`] applies, and says how long the blocks are that it reads.
+/// Sets the configuration of Magika's model for [`bb_identify`], and returns the size of the blocks that it reads from a file.
 #[unsafe(no_mangle)]
 extern "C" fn bb_magika(config: u32) -> u32 {
     let config = buffers::take(config);
@@ -143,7 +144,7 @@ extern "C" fn bb_magika(config: u32) -> u32 {
     ))
 }
 
-/// Guesses the type of a file with a session of Magika's model, from the file's first and last block.
+/// Determines the type of a file from the file's first and last block, with a session of Magika's model.
 #[unsafe(no_mangle)]
 extern "C" fn bb_identify(session: u32, first: u32, last: u32) -> u32 {
     let (first, last): (Bytes, Bytes) = (buffers::take(first), buffers::take(last));
@@ -161,7 +162,7 @@ fn of(session: u32) -> Result<Rc<Session>, Failure> {
     found.ok_or(Failure::NoSession { session })
 }
 
-/// Writes an answer to a buffer.
+/// Writes an answer as JSON to a buffer.
 pub(crate) fn answer(result: Result<Json, Failure>) -> u32 {
     let json = match result {
         Ok(value) => json!({ "ok": value }),

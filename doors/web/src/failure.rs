@@ -1,14 +1,14 @@
-//! Errors, and how JavaScript sees them: the kind, a message, its causes, and the node and operator that they concern.
+//! Errors, and their representation for JavaScript: the kind, a message, its causes, and the node and operator that they concern.
 
 use bb::{Error, ErrorKind};
 use bb_cpu::CpuError;
 use bb_ir::Error as IrError;
 use serde_json::{Value as Json, json};
 
-/// Error of a call from JavaScript.
+/// An error of a call from JavaScript.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A request from JavaScript is not JSON of the expected form.
+    /// A request from JavaScript is not JSON, or has wrong fields.
     #[error("{what} cannot be read")]
     Json {
         /// The name of the part that was parsed.
@@ -18,14 +18,14 @@ pub(crate) enum Failure {
         source: serde_json::Error,
     },
 
-    /// There is no session of this number.
+    /// There is no session with this number.
     #[error("session {session} is not open")]
     NoSession {
         /// The number.
         session: u32,
     },
 
-    /// The configuration of Magika's model was not given.
+    /// The configuration of Magika's model was not set.
     #[error("the configuration of the model for file types was not given")]
     NoConfiguration,
 
@@ -45,12 +45,12 @@ pub(crate) enum Failure {
     #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
     Compiled,
 
-    /// There is no element type of this name.
+    /// There is no element type with this name.
     #[error("input `{input}` has the type `{got}`, which is no element type")]
     Type {
         /// The input.
         input: String,
-        /// The name that was given.
+        /// The name that was passed.
         got: String,
     },
 
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Bb(#[from] Error),
 
-    /// There is no language model of this number.
+    /// There is no language model with this number.
     #[cfg(feature = "generate")]
     #[error("language model {model} is not open")]
     NoLanguageModel {
@@ -80,7 +80,7 @@ pub(crate) enum Failure {
         model: u32,
     },
 
-    /// Another generation of the same language model began.
+    /// The generation ended because another generation of the same language model began.
     #[cfg(feature = "generate")]
     #[error("the generation has ended, because another one of the same language model began")]
     Ended,
@@ -107,7 +107,7 @@ impl From<IrError> for Failure {
     }
 }
 
-/// Location information of an error.
+/// The node and other details of an error.
 #[derive(Default)]
 struct ErrorLocation {
     node: Option<String>,
@@ -118,7 +118,7 @@ struct ErrorLocation {
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Looks at an error and at everything that caused it, also where an error shows another as itself.
+/// Collects an error and its causes. A transparent error is followed by the error inside it.
 fn chain(error: &Failure) -> Vec<Source<'_>> {
     let mut all: Vec<Source<'_>> = Vec::new();
     let mut next: Option<Source<'_>> = Some(error);
@@ -135,7 +135,8 @@ fn chain(error: &Failure) -> Vec<Source<'_>> {
         };
         next = shown.or_else(|| error.source());
     }
-    // There is one backend, so that its name says nothing. `Failure::Bb` and `Failure::Model` show the same text.
+    // Removes errors that only name the backend, because there is only one. `Failure::Bb` and `Failure::Model` around them have the same
+    // text and are removed, too.
     while all.len() > 1
         && all.iter().take(2).any(|error| matches!(error.downcast_ref(), Some(Error::Kernel { .. })))
     {
@@ -145,7 +146,7 @@ fn chain(error: &Failure) -> Vec<Source<'_>> {
 }
 
 impl Failure {
-    /// Makes an error that occurred before any run one of the model.
+    /// Marks an error as an error of the model, because it occurred before any run.
     pub(crate) fn of_model(self) -> Failure {
         match self {
             Failure::Bb(error) => Failure::Model(error),
@@ -155,7 +156,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error that this one shows as itself.
+    /// Returns the inner error if this error is transparent.
     fn shown(&self) -> Option<Source<'_>> {
         match self {
             Failure::Bb(inner) | Failure::Model(inner) => Some(inner),
@@ -165,13 +166,13 @@ impl Failure {
         }
     }
 
-    /// Returns the kind of the error, which suggests how a caller can react.
+    /// Returns the kind of the error, which determines how a caller can react.
     fn kind(&self) -> ErrorKind {
         match self {
             Failure::Json { .. } | Failure::NoSession { .. } | Failure::Type { .. } => ErrorKind::WrongInput,
             Failure::NoConfiguration | Failure::Magika(_) | Failure::Compiled => ErrorKind::Configuration,
             Failure::Limit(source) | Failure::Dims(source) | Failure::Input { source, .. } => source.kind(),
-            // No input has come yet, so that operands that do not fit are a mistake of the model.
+            // There are no inputs yet, so operands that do not match are a mistake of the model.
             Failure::Model(error) => kind(error).of_model(),
             Failure::Bb(error) => kind(error),
             #[cfg(feature = "generate")]
@@ -205,12 +206,12 @@ impl Failure {
     }
 }
 
-/// Returns the kind of an error of the only backend.
+/// Returns the kind of an error. The only backend classifies it.
 fn kind(error: &Error) -> ErrorKind {
     bb::backend("cpu").map_or_else(|_| error.kind(), |on| on.error_kind(error))
 }
 
-/// Returns the kind of an error of generating text.
+/// Returns the kind of an error of text generation.
 #[cfg(feature = "generate")]
 fn of_text(error: &bb_generate::Error) -> ErrorKind {
     match error {
@@ -220,7 +221,7 @@ fn of_text(error: &bb_generate::Error) -> ErrorKind {
 }
 
 impl ErrorLocation {
-    /// The innermost node is the one that failed; those around it hold the subgraph.
+    /// Adds the details of an error. The innermost node is the node that failed; the outer nodes contain its subgraph.
     fn add(&mut self, error: &Error) {
         match error {
             Error::Node { node, op, .. } => {

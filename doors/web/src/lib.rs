@@ -1,10 +1,11 @@
-//! The module for browsers: sessions on the CPU backend, behind functions that JavaScript can call.
+//! The WebAssembly module for browsers: sessions on the CPU backend, with functions that JavaScript can call.
 //!
-//! Its public interface is `doors/web/bb.js`, with types in `doors/web/bb.d.ts`. JavaScript and this crate exchange buffers by number. Requests and
-//! answers are JSON in UTF-8; the bytes of models and tensors are passed unchanged. Each answer is JSON with the field `ok` or
-//! the field `error`. No function here takes or gives a pointer to memory that this crate does not own.
+//! Its public interface is `doors/web/bb.js`, with types in `doors/web/bb.d.ts`. JavaScript and this crate exchange data in numbered
+//! buffers. Requests and answers are JSON in UTF-8; the bytes of models and tensors are passed unchanged. An answer has either the field
+//! `ok` or the field `error`. No function takes or returns a pointer to memory that this crate does not own.
 //!
-//! The target cannot unwind. A panic therefore ends the instance; its message stays readable until JavaScript drops the instance.
+//! The target does not support unwinding, so a panic ends the instance. The panic's message stays readable until JavaScript drops the
+//! instance.
 
 mod buffers;
 mod exports;

@@ -1,4 +1,4 @@
-//! Models from bytes, with symbolic dimensions that the caller fixes.
+//! Loads models from bytes, and fixes symbolic dimensions.
 
 use crate::failure::Failure;
 use bb::Module;
@@ -8,7 +8,7 @@ use bb_ir::proto::ExternalData;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Loads a model whose external data are `files`, by location, and gives its symbolic dimensions the extents in `dims`.
+/// Loads a model. `files` contains its external data by location, and `dims` the extents of symbolic dimensions.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The graph as boxes and lines, which the page draws.
+//! Describes the graph as boxes and lines, which the web page draws.
 
 use crate::layout::{Anchor, HEIGHT, Problem, Size, place};
 use bb::coverage::{Coverage, How};
@@ -6,19 +6,19 @@ use bb::ir::graph::{Attribute, Graph, ValueId};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 
-/// The greatest number of bytes of a text, and of items of a list, that an attribute shows.
+/// The maximum number of bytes of a string, and of items of a list, in the description of an attribute.
 const TEXT: usize = 200;
 const ITEMS: usize = 20;
 
-/// The greatest number of boxes that are placed; a picture with more is no picture that a person can read.
+/// The maximum number of boxes that are laid out, because a person cannot read a picture with more.
 const BOXES: usize = 20_000;
 
-/// Names a domain; ONNX's own has an empty name in models.
+/// Returns the name of a domain. ONNX's own domain has an empty name in models.
 pub(crate) fn domain(name: &str) -> &str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// Returns one word for how a node runs.
+/// Returns a word that says how a node runs.
 pub(crate) fn how(how: How) -> &'static str {
     match how {
         How::Native => "native",
@@ -36,7 +36,7 @@ struct Picture {
     values: Vec<String>,
 }
 
-/// Describes the graph: boxes for its inputs, nodes and outputs, lines for the values between them, and a place for each.
+/// Describes the graph: boxes for its inputs, nodes and outputs, lines for the values between them, and the position of each box.
 pub(crate) fn describe(graph: &Graph, coverage: &Coverage) -> Json {
     let mut picture = Picture::default();
     let mut makers: HashMap<ValueId, usize> = HashMap::new();
@@ -45,7 +45,7 @@ pub(crate) fn describe(graph: &Graph, coverage: &Coverage) -> Json {
     }
     let mut covered = coverage.nodes.iter().peekable();
     for node in &graph.nodes {
-        // The coverage lists the nodes that are used, in the same order.
+        // The coverage lists the used nodes in the same order as the graph.
         let name = graph.label_of(node);
         let known = covered.next_if(|c| c.node == name && c.op == node.op_type && c.domain == node.domain);
         let values = |list: &[Option<ValueId>]| -> Vec<Json> {
@@ -89,7 +89,7 @@ impl Picture {
         self.add(name, json!({ "kind": kind, "title": name, "name": name, "type": type_of(graph, value) }))
     }
 
-    /// Adds a line, unless the value is a constant, because constants have no box.
+    /// Adds a line to a box, unless the value is a constant, because constants have no box.
     fn line(&mut self, graph: &Graph, makers: &HashMap<ValueId, usize>, value: ValueId, to: usize) {
         if let Some(&from) = makers.get(&value) {
             self.edges.push((from, to));
@@ -141,7 +141,7 @@ fn describe_value(graph: &Graph, value: ValueId) -> Json {
     json!({ "name": graph.name_of(value), "type": type_of(graph, value) })
 }
 
-/// Writes an attribute, shortened if it is long.
+/// Formats an attribute, shortened if it is long.
 fn attribute(value: &Attribute) -> String {
     fn list<T: std::fmt::Debug>(items: &[T]) -> String {
         let more = if items.len() > ITEMS { ", …" } else { "" };

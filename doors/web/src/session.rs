@@ -16,12 +16,12 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names the module of the backend. A linker for WebAssembly takes an object of a library only if something names it: without
+/// References the module of the backend. A WebAssembly linker includes an object of a library only if something references it. Without
 /// link-time optimisation, `use bb_cpu as _` leaves out the object that registers the backend.
 #[used]
 static LINKED: fn() -> Cpu = Cpu::new;
 
-/// Likewise, names the module that registers the operators of ONNX Runtime, which language models use.
+/// References the module that registers ONNX Runtime's operators, which language models use, for the same reason.
 #[used]
 static OPERATORS: fn() = bb_onnx_microsoft::linked;
 
@@ -33,7 +33,7 @@ struct JsSessionOptions {
     dims: BTreeMap<String, usize>,
     /// Resource limits of a model, by name.
     limits: BTreeMap<String, String>,
-    /// The buffers that hold the external data, by location.
+    /// The numbers of the buffers with external data, by location.
     files: BTreeMap<String, u32>,
 }
 
@@ -44,7 +44,7 @@ struct Request {
     inputs: Vec<RequestInput>,
 }
 
-/// An input: its elements are in a buffer, or listed if they are strings.
+/// An input. Its elements are in a buffer, or in a list if they are strings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestInput {
@@ -71,7 +71,7 @@ pub(crate) struct Session {
     executable: Arc<dyn ErasedExecutable>,
 }
 
-/// The limits on an untrusted model. The memory of an instance is at most 4 GiB, so the limits are lower than elsewhere.
+/// Returns the limits for untrusted models. They are lower than elsewhere, because an instance has at most 4 GiB of memory.
 fn limits() -> Limits {
     Limits {
         total_tensor_bytes: 2 << 30,
@@ -84,11 +84,11 @@ fn limits() -> Limits {
 }
 
 impl Checked {
-    /// Checks a model, with options in JSON.
+    /// Checks a model, with options as JSON.
     ///
     /// # Errors
     ///
-    /// Those of the options, and what loading the model fails with.
+    /// Errors of the options, and errors of loading the model.
     pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Checked, Failure> {
         let options: JsSessionOptions = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a session", source })?;
@@ -102,7 +102,7 @@ impl Checked {
         Ok(Checked { backend: bb::backend("cpu")?, module, limits, coverage: OnceCell::new() })
     }
 
-    /// Describes the inputs and outputs, the wrong statements of the model, how each node runs, and the graph.
+    /// Describes the inputs and outputs, false declarations of the model, how each node runs, and the graph.
     pub(crate) fn describe(&self) -> Json {
         let graph = self.module.graph();
         let ports = |values: &[ValueId]| -> Vec<Json> {
@@ -144,18 +144,18 @@ impl Checked {
         })
     }
 
-    /// Describes the graph, with a place for each node.
+    /// Describes the graph, with a position for each node.
     pub(crate) fn graph(&self) -> Json {
         picture::describe(self.module.graph(), self.covered())
     }
 }
 
 impl Session {
-    /// Opens a model, with options in JSON.
+    /// Opens a model, with options as JSON.
     ///
     /// # Errors
     ///
-    /// Those of [`Checked::open`], and what compiling the model fails with.
+    /// The errors of [`Checked::open`], and errors of compiling the model.
     pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Session, Failure> {
         let checked = Checked::open(model, options)?;
         let options = CompileOptions::default().within(&checked.limits);
@@ -168,7 +168,7 @@ impl Session {
         &self.checked
     }
 
-    /// Describes the inputs and outputs, and the wrong statements of the model.
+    /// Describes the inputs and outputs, and false declarations of the model.
     pub(crate) fn describe(&self) -> Json {
         let ports = |ports: &[Port]| -> Vec<Json> {
             ports.iter().map(|of| port(&of.name, &of.ty, of.optional)).collect()
@@ -212,7 +212,7 @@ impl Session {
         Ok(json!({ "outputs": outputs }))
     }
 
-    /// Describes a result.
+    /// Describes a result as JSON.
     fn output(&self, value: OnnxValue<Value>) -> Result<Json, Failure> {
         Ok(match value {
             OnnxValue::Tensor(x) => tensor(&self.checked.backend.to_host(&x)?)?,
@@ -250,7 +250,7 @@ fn operations(how: How) -> Option<usize> {
     }
 }
 
-/// Describes an input or an output. An extent is a number, a text if it is symbolic, or null if it is unknown.
+/// Describes an input or an output. An extent is a number, a string if it is symbolic, or null if it is unknown.
 fn port(name: &str, ty: &ValueType, optional: bool) -> Json {
     let (dtype, shape) = match ty {
         ValueType::Tensor { dtype, shape } => {
@@ -269,7 +269,7 @@ fn extent(dim: &Dim) -> Json {
     }
 }
 
-/// The names of element types that JavaScript has arrays of: those that ONNX Runtime Web uses. Others keep their own names.
+/// The names of element types in JavaScript, where ONNX Runtime Web has one. Other types keep bb's names.
 const NAMES: [(DataType, &str); 12] = [
     (DataType::F32, "float32"),
     (DataType::F64, "float64"),
@@ -290,7 +290,7 @@ fn type_name(dtype: DataType) -> &'static str {
 }
 
 impl RequestInput {
-    /// Makes the tensor, and takes its buffer.
+    /// Creates the tensor of the input, and removes its buffer.
     fn tensor(&self) -> Result<TensorData, Failure> {
         let data = buffers::take(self.data);
         let named = NAMES.iter().find(|(_, name)| *name == self.r#type).map(|(dtype, _)| *dtype);
@@ -306,7 +306,7 @@ impl RequestInput {
     }
 }
 
-/// Describes a tensor, and keeps its elements in a buffer until JavaScript has read them.
+/// Describes a tensor, and stores its elements in a buffer for JavaScript.
 fn tensor(data: &TensorData) -> Result<Json, Failure> {
     let (ty, shape) = (type_name(data.dtype()), data.shape());
     if data.dtype() == DataType::String {

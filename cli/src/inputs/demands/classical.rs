@@ -1,9 +1,9 @@
-//! The demands of the operators of `ai.onnx.ml`, whose attributes contain the number of features.
+//! The constraints of the operators of `ai.onnx.ml`, whose attributes contain the number of features.
 
 use super::Node;
 
 impl Node<'_> {
-    /// The number of features of a classical model.
+    /// Adds the constraint that the last extent of the operand is the number of features of a classical model.
     pub(super) fn features(&mut self) {
         let extent = self.extent(0, -1);
         let count =

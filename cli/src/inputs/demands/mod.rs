@@ -1,7 +1,7 @@
-//! The demands of a graph's operators on the extents of their operands, as relations between dim expressions.
+//! The constraints (*demands*) that a graph's operators have on the extents of their operands, as relations between dim expressions.
 //!
-//! Each operator has its demands in one arm of [`Node::demand`]. Weights have known extents, so that a demand often determines an extent of
-//! an input. The result only helps to choose extents: an operator without an arm demands nothing.
+//! Each operator adds its demands in one arm of [`Node::demand`]. Weights have known extents, so a demand often determines an extent of an
+//! input. The result only helps to choose extents: operators without an arm add no demands.
 
 mod classical;
 
@@ -10,12 +10,12 @@ use bb_ir::graph::{self, Attribute, Dim, DimExpr, Graph, ValueType};
 use bb_ir::{DataType, TensorData};
 use std::collections::{HashMap, HashSet};
 
-/// A demand of a node.
+/// A constraint of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Demand {
-    /// Both are equal.
+    /// The expressions are equal.
     Equal(DimExpr, DimExpr),
-    /// Both are equal, or one of them is 1.
+    /// The expressions are equal, or one of them is 1.
     Broadcast(DimExpr, DimExpr),
     /// The extent is at least this number.
     AtLeast(DimExpr, i64),
@@ -23,11 +23,11 @@ pub(super) enum Demand {
     Multiple(DimExpr, i64),
 }
 
-/// The most operands of one node that are compared pair by pair.
+/// The maximum number of operands of one node that are compared with each other.
 const MOST_COMPARED: usize = 32;
 
-/// Collects the demands of the nodes of a graph with inferred extents and of the bodies of its loops, each demand once. A branch
-/// need not run, so it demands nothing.
+/// Collects the demands of the nodes in a graph with inferred extents, and in the bodies of its loops. Equal demands are collected once.
+/// Branches are skipped, because a branch may not run.
 pub(super) fn demands(graph: &Graph) -> Vec<Demand> {
     let mut all = Vec::new();
     let mut pending = vec![graph];
@@ -155,7 +155,7 @@ impl Node<'_> {
         }
     }
 
-    /// A normalization of channels, with a scale for each, and groups of them.
+    /// Adds the demands of a normalization over channels: a scale for each channel, and groups of channels.
     fn channels(&mut self) {
         let (channels, scale) = (self.extent(0, 1), self.extent(1, 0));
         if self.int("num_groups", 0) == 0 || self.node.opset >= 21 {
@@ -164,7 +164,7 @@ impl Node<'_> {
         self.multiple(channels, self.int("num_groups", 1));
     }
 
-    /// Operand 1 has positions along an axis of operand 0; negative ones count from the end.
+    /// Adds the demand that the indices in operand 1 are valid along an axis of operand 0. Negative indices count from the end.
     fn indexed(&mut self, axis: i64) {
         let count = |&n: &i64| if n < 0 { n.saturating_neg() } else { n.saturating_add(1) };
         let least = self.numbers(1).and_then(|indices| indices.iter().map(count).max());
@@ -180,7 +180,7 @@ impl Node<'_> {
         }
     }
 
-    /// The products of matrices at two operands.
+    /// Adds the demands of a matrix product of two operands.
     fn product(&mut self, a: usize, b: usize, [turned_a, turned_b]: [bool; 2]) {
         let (Some(x), Some(y)) = (self.operand(a), self.operand(b)) else { return };
         let inner =
@@ -200,7 +200,7 @@ impl Node<'_> {
         self.equal(x, w);
     }
 
-    /// A convolution with the filters at operand `w`.
+    /// Adds the demands of a convolution whose filters are operand `w`.
     fn window(&mut self, w: usize) {
         let group = self.int("group", 1);
         let (channels, of_filter) = (self.extent(0, 1), self.extent(w, 1));
@@ -211,7 +211,7 @@ impl Node<'_> {
         self.spatial(&kernel);
     }
 
-    /// Windows of these extents fit into the operand and its padding.
+    /// Adds the demand that windows of these extents fit into the operand and its padding.
     fn spatial(&mut self, kernel: &[i64]) {
         let (pads, dilations) = (self.ints("pads"), self.ints("dilations"));
         if self.node.attributes.text("auto_pad").ok().flatten().is_some_and(|pad| pad.starts_with("SAME")) {
@@ -228,7 +228,7 @@ impl Node<'_> {
 
     fn recurrent(&mut self, domain: &str) {
         let batch_first = self.int("layout", 0) != 0;
-        // Quantised weights are transposed.
+        // The quantised variant has transposed weights.
         let (inputs, hidden) = if domain.is_empty() { (2, 2) } else { (1, 1) };
         let (x, w) = (self.extent(0, 2), self.extent(1, inputs));
         self.equal(x, w);
@@ -246,7 +246,7 @@ impl Node<'_> {
         }
     }
 
-    /// All operands have the same extents but along `axis`.
+    /// Adds the demands that all operands have the same extents, except along `axis`.
     fn alike(&mut self, axis: i64) {
         let operands: Vec<Operand> = (0..self.node.inputs.len()).filter_map(|i| self.operand(i)).collect();
         let Some((first, rest)) = operands.split_first() else { return };
@@ -264,7 +264,7 @@ impl Node<'_> {
         let all: Vec<Operand> = operands.iter().filter_map(|i| self.operand(*i)).collect();
         let mut seen = HashSet::new();
         let all: Vec<Operand> = all.into_iter().filter(|operand| seen.insert(operand.clone())).collect();
-        // If there are many, each is compared only with the next ones.
+        // If there are many operands, each is compared only with the next ones.
         for (i, a) in all.iter().enumerate() {
             for b in all.iter().skip(i + 1).take(MOST_COMPARED) {
                 self.aligned(a, b);
@@ -341,7 +341,7 @@ impl Node<'_> {
         self.node.attributes.ints(name).ok().flatten().map(<[i64]>::to_vec).unwrap_or_default()
     }
 
-    /// Returns the extents of an operand; `None` if its rank is unknown.
+    /// Returns the extents of an operand, or `None` if its rank is unknown.
     fn operand(&self, index: usize) -> Option<Operand> {
         self.extents(self.node.inputs.get(index).copied().flatten()?)
     }
@@ -357,14 +357,14 @@ impl Node<'_> {
         }
     }
 
-    /// Returns an extent of an operand; a negative axis counts from the end.
+    /// Returns an extent of an operand. A negative axis counts from the end.
     fn extent(&self, operand: usize, axis: i64) -> Option<DimExpr> {
         let operand = self.operand(operand)?;
         let axis = if axis < 0 { axis.checked_add(i64::try_from(operand.len()).ok()?)? } else { axis };
         operand.into_iter().nth(usize::try_from(axis).ok()?)?
     }
 
-    /// Returns the elements of an operand that is a constant of integers.
+    /// Returns the elements of an operand if it is an integer constant.
     fn numbers(&self, operand: usize) -> Option<Vec<i64>> {
         let data = self.constants.get(&self.node.inputs.get(operand).copied().flatten()?)?;
         let wide =

@@ -1,4 +1,4 @@
-//! Measures the cost of calls of a loaded backend, compared with the linked one:
+//! Measures the overhead of calls of a loaded backend, compared with the same backend linked into the program:
 //!
 //! ```text
 //! cargo build --release -p bb-c-host --examples && cargo run --release -p bb-c-host --example cost
@@ -9,7 +9,7 @@ use bb_cpu::Cpu;
 use std::path::Path;
 use std::time::Instant;
 
-/// Returns the least time of a call in several rounds, in nanoseconds.
+/// Returns the minimum time of a call over several rounds, in nanoseconds.
 fn time(calls: usize, mut call: impl FnMut()) -> f64 {
     let round = |call: &mut dyn FnMut()| {
         let start = Instant::now();

@@ -1,3 +1,3 @@
-//! A library of the CPU backend.
+//! Exports the CPU backend as a library.
 
 bb::export_backend!(bb_cpu::Cpu);

@@ -1,5 +1,5 @@
-//! bb for programs in C: the functions of `bb.h` that open models and run them, with the CPU backend, layers, and what
-//! `bb_load_backend` and the variable `BB_BACKEND_PATH` bring.
+//! The library for C programs: the functions of `bb.h` that open models and run them. The library contains the CPU backend and layers;
+//! `bb_load_backend` and the variable `BB_BACKEND_PATH` add further backends.
 #![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
 pub mod model;
@@ -14,7 +14,7 @@ use bb_layers as _;
 use bb_operators as _;
 use std::ffi::{CStr, c_char};
 
-/// Sets the advice of errors for programs in C.
+/// Sets the advice in error messages for C programs.
 fn speak() {
     let advice = bb_core::error::DoorAdvice {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
@@ -24,22 +24,22 @@ fn speak() {
     advice.give();
 }
 
-/// Reads a text that a zero ends.
+/// Reads a string that ends with a zero byte.
 ///
 /// # Safety
 ///
-/// `text` is null, or points to bytes that a zero ends.
+/// `text` is null, or points to bytes that end with a zero byte.
 unsafe fn ended<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failed> {
     let wrong =
         |got: &str| Failed::new(bb::ErrorKind::WrongInput, format!("expected {what} in UTF-8, got {got}"));
     if text.is_null() {
         return Err(wrong("null"));
     }
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| wrong("other bytes"))
 }
 
-/// Says that an argument is null.
+/// Returns the failure for an argument that is null.
 fn null(what: &str) -> Failed {
     Failed::new(bb::ErrorKind::WrongInput, format!("expected {what}, got null"))
 }
@@ -68,24 +68,24 @@ pub extern "C" fn bb_version() -> u32 {
     bb_c::abi::VERSION
 }
 
-/// `bb_load_backend`: makes the backends of a library known by name.
+/// `bb_load_backend`: registers the backends of a library by name.
 ///
 /// # Safety
 ///
-/// `path` is null or ends with a zero; `error` is null or a structure of the interface.
+/// `path` is null or ends with a zero byte; `error` is null or a structure of the interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failure) -> Status {
     let body = || {
         speak();
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let path = unsafe { ended(path, "a path") }?;
         bb_c::BackendLibrary::load(path).and_then(|library| library.register()).map_err(failed_to_load)
     };
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { guarded(error, body) }
 }
 
-/// Drops what the caller of the interface held. A panic meanwhile, such as one of a backend, does not reach the caller.
+/// Drops an object that the caller of the interface owned. A panic during the drop, for example in a backend, does not reach the caller.
 ///
 /// # Safety
 ///
@@ -93,11 +93,11 @@ pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failur
 unsafe fn dropped<T>(held: *mut T) {
     let body = || {
         if !held.is_null() {
-            // SAFETY: what the caller promises.
+            // SAFETY: the caller upholds the safety contract of this function.
             drop(unsafe { Box::from_raw(held) });
         }
         Ok(())
     };
-    // SAFETY: there is no place for the text of an error.
+    // SAFETY: `error` is null, because there is no buffer for a message.
     let _panicked = unsafe { guarded(std::ptr::null_mut(), body) };
 }

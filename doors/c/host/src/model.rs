@@ -1,4 +1,4 @@
-//! Loading models, and their metadata.
+//! Loads models and their metadata.
 
 use bb::ir::proto::{GraphProto, ModelProto};
 use bb::{ErrorKind, Limits, Module};
@@ -7,7 +7,7 @@ use bb_ir::check::{self, CheckOptions};
 use bb_ir::proto::ExternalData;
 use std::path::Path;
 
-/// The metadata of a model; empty for a compiled model.
+/// The metadata of a model. Empty for a compiled model.
 #[derive(Debug, Default)]
 pub(crate) struct ModelMetadata {
     producer: String,
@@ -41,14 +41,14 @@ pub(crate) struct Told {
     entries: Vec<Named>,
 }
 
-// SAFETY: the texts belong to `facts`, which never changes.
+// SAFETY: the texts point into `facts`, which never changes.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}
 
 impl Told {
     pub(crate) fn new(facts: ModelMetadata) -> Told {
-        // Moving the strings does not move their bytes.
+        // The pointers stay valid when the strings are moved, because their bytes are on the heap.
         let entry =
             |(name, value): &(String, String)| Named { name: Text::new(name), value: Text::new(value) };
         let entries = facts.entries.iter().map(entry).collect();
@@ -72,11 +72,11 @@ impl ModelMetadata {
     }
 }
 
-/// Where a model is.
+/// The source of a model.
 pub(crate) enum ModelSource<'a> {
-    /// In a file.
+    /// A file.
     File(&'a Path),
-    /// In memory.
+    /// Bytes in memory.
     Bytes(&'a [u8]),
 }
 
@@ -85,7 +85,7 @@ impl ModelSource<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Module::load_with`].
+    /// The errors of [`Module::load_with`].
     pub(crate) fn load(&self, limits: &Limits) -> Result<(Module, ModelMetadata), bb::Error> {
         let inside = |source: bb_ir::Error| match self {
             ModelSource::File(path) => {
@@ -124,7 +124,7 @@ impl Told {
     ///
     /// # Safety
     ///
-    /// The pointer is null, or to a structure that begins with its size in bytes.
+    /// The pointer is null, or points to a structure that begins with its size in bytes.
     pub(crate) unsafe fn write(&self, model: *mut ModelFacts) -> Status {
         if model.is_null() {
             return status::of(ErrorKind::WrongInput);

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::{dropped, given};
 
-/// How the name of an option begins that is a limit on models from strangers.
+/// The prefix of options that are limits on untrusted models.
 const LIMITS: &str = "limits.";
 
-/// Reads the options of a session: backend options and limits.
+/// Parses the options of a session: options of the backend, and limits.
 ///
 /// # Errors
 ///
-/// A number that is none, a limit that is none.
+/// If a number cannot be parsed, or a limit does not exist.
 pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Failed> {
     let (mut limits, mut rest) = (Limits::default(), Vec::new());
     for pair in pairs {
@@ -32,7 +32,7 @@ pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Faile
     Ok((options(&rest)?, limits))
 }
 
-/// `bb_cancel`: stops runs.
+/// `bb_cancel`: a token that cancels runs.
 #[derive(Debug, Default)]
 pub struct Cancel(CancelToken);
 
@@ -77,15 +77,15 @@ impl HostRunOptions {
         Ok(all)
     }
 
-    /// Returns when the run ends.
+    /// Returns the options that can end the run early: the deadline and the cancellation token.
     ///
     /// # Safety
     ///
-    /// `cancel` is null, or was made and not freed.
+    /// `cancel` is null, or was created and not freed.
     pub(crate) unsafe fn ends(&self) -> Option<RunOptions> {
         let mut ends = None;
         if self.timeout_ms > 0 {
-            // What is longer than any clock counts is no limit.
+            // A timeout that exceeds the range of the clock is no limit.
             let deadline = Instant::now().checked_add(Duration::from_millis(self.timeout_ms));
             ends = deadline.map(|deadline| RunOptions::default().with_deadline(deadline));
         }
@@ -96,15 +96,15 @@ impl HostRunOptions {
         }
     }
 
-    /// Returns the names of the values that the run gives; none for all outputs.
+    /// Returns the names of the values that the run returns. An empty list means all outputs.
     ///
     /// # Errors
     ///
-    /// A name that is not UTF-8.
+    /// If a name is not UTF-8.
     ///
     /// # Safety
     ///
-    /// The list is one of the interface.
+    /// The list is valid as described in the header.
     pub(crate) unsafe fn values<'a>(&self) -> Result<Vec<&'a str>, Failed> {
         // SAFETY: the caller guarantees valid pointers.
         unsafe { given(self.values, "the list of values") }?.iter().map(|name| text(*name)).collect()
@@ -117,11 +117,11 @@ pub extern "C" fn bb_cancel_new() -> *mut Cancel {
     Box::into_raw(Box::default())
 }
 
-/// `bb_cancel_runs`: stops the runs that have it.
+/// `bb_cancel_runs`: cancels the runs that use the token.
 ///
 /// # Safety
 ///
-/// `cancel` is null, or was made and not freed.
+/// `cancel` is null, or was created and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_cancel_runs(cancel: *const Cancel) {
     // SAFETY: the caller guarantees valid pointers.
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn bb_cancel_runs(cancel: *const Cancel) {
 ///
 /// # Safety
 ///
-/// `cancel` is null, or was made and not freed; no run has it.
+/// `cancel` is null, or was created and not freed; no run uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_cancel_free(cancel: *mut Cancel) {
     // SAFETY: the caller guarantees valid pointers.

@@ -1,4 +1,4 @@
-//! Runs.
+//! The functions that run a session and read its outputs.
 
 use crate::options::HostRunOptions;
 use crate::session::HostSession;
@@ -23,7 +23,7 @@ pub struct Input {
     data: Data,
 }
 
-/// Refuses sequences and maps, which `bb_data` does not hold.
+/// Refuses models with sequences and maps, which `bb_data` cannot represent.
 fn only_tensors(executable: &dyn ErasedExecutable) -> Result<(), Failed> {
     let (inputs, outputs) = (executable.inputs(), executable.outputs());
     let elsewhere = "run the model with bb's package for Python";
@@ -48,7 +48,7 @@ fn run(
     let mut named: Vec<(&str, Value)> = Vec::with_capacity(inputs.len());
     for input in inputs {
         let name = text(input.name)?;
-        // SAFETY: the caller lends what the structure points to for the call.
+        // SAFETY: the pointers in the structure are borrowed from the caller for the call.
         let data = unsafe { host(&input.data) }.map_err(|failed| failed.about("input", name))?;
         let value = session.backend.runtime().constant(&data).map_err(|e| session.failed(&e))?;
         named.push((name, value));
@@ -59,7 +59,7 @@ fn run(
         let ports = executable.outputs().iter();
         ports
             .map(|port| {
-                // The caller may list an output twice.
+                // Looks up by reference instead of removing the value, because the caller may list an output twice.
                 let missing = || bb::Error::missing_output(&port.name, &outputs);
                 let value = outputs.get(&port.name).ok_or_else(missing)?;
                 let host = session.backend.to_host(value)?;
@@ -79,7 +79,7 @@ fn run(
 ///
 /// # Safety
 ///
-/// The pointers are what the interface says.
+/// The pointers are valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_run(
     session: *const HostSession,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn bb_session_run(
 ///
 /// # Safety
 ///
-/// The pointers are valid as the header says.
+/// The pointers are valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_run_with(
     session: *const HostSession,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn bb_session_run_with(
     error: *mut Failure,
 ) -> Status {
     let body = || {
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (session, inputs, into) = unsafe {
             (session.as_ref(), given(Items { items: inputs, count }, "the list of inputs"), into.as_mut())
         };
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn bb_session_run_with(
         *into = Box::into_raw(Box::new(run(session, inputs, &*executable, ends.as_ref())?));
         Ok(())
     };
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { guarded(error, body) }
 }
 
@@ -133,21 +133,21 @@ pub unsafe extern "C" fn bb_session_run_with(
 ///
 /// # Safety
 ///
-/// `run` is null, or came from a run and was not freed.
+/// `run` is null, or was returned by a run function and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_run_output_count(run: *const HostRun) -> usize {
     // SAFETY: the caller guarantees a valid pointer.
     unsafe { run.as_ref() }.map_or(0, |run| run.0.len())
 }
 
-/// `bb_run_output`: writes an output, which lives until the run is freed.
+/// `bb_run_output`: writes an output, which is valid until the run is freed.
 ///
 /// # Safety
 ///
-/// The pointers are null or what the interface says.
+/// The pointers are null, or valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_run_output(run: *const HostRun, position: usize, data: *mut Data) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (run, data) = unsafe { (run.as_ref(), data.as_mut()) };
     let wrong = status::of(ErrorKind::WrongInput);
     let (Some(output), Some(data)) = (run.and_then(|run| run.0.get(position)), data) else { return wrong };
@@ -166,9 +166,9 @@ pub unsafe extern "C" fn bb_run_output(run: *const HostRun, position: usize, dat
 ///
 /// # Safety
 ///
-/// `run` is null, or came from `bb_session_run` and was not freed.
+/// `run` is null, or was returned by a run function and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_run_free(run: *mut HostRun) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { dropped(run) }
 }

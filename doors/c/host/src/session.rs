@@ -1,4 +1,4 @@
-//! Sessions: models that are ready to run.
+//! The functions for sessions. A session is a model that is ready to run.
 
 use crate::model::{ModelFacts, ModelSource, Told};
 use crate::{dropped, ended, failed_to_load, given, null, options};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The number of compiled variants that a session caches.
 const KEPT: usize = 16;
 
-/// Compiled variants by the names of their outputs.
+/// A list of compiled variants with the names of their outputs.
 type Others = Vec<(Vec<String>, Arc<dyn ErasedExecutable>)>;
 
 /// A model that is compiled for a backend.
@@ -23,23 +23,23 @@ pub struct HostSession {
     module: Module,
     options: CompileOptions,
     executable: Arc<dyn ErasedExecutable>,
-    /// Variants compiled for other values than the model's outputs, the most recently used last.
+    /// The variants that were compiled for other lists of outputs, with the most recently used last.
     others: Mutex<Others>,
     inputs: Vec<Known>,
     outputs: Vec<Known>,
 }
 
 impl HostSession {
-    /// Returns the failure of a run, with the kind that the backend gives it.
+    /// Returns the failure of a run. The backend determines the kind of the error.
     pub(crate) fn failed(&self, error: &bb::Error) -> Failed {
         Failed::caused(self.backend.error_kind(error), error)
     }
 
-    /// Returns the executable whose outputs are these values, which may be intermediate; all outputs if `names` is empty.
+    /// Returns the executable that computes these values, which may be intermediate. If `names` is empty, it computes all outputs.
     ///
     /// # Errors
     ///
-    /// A name that the model does not have; the backend's own.
+    /// If the model does not have a name; the backend's errors.
     pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<dyn ErasedExecutable>, bb::Error> {
         if names.is_empty() {
             return Ok(self.executable.clone());
@@ -65,7 +65,7 @@ impl HostSession {
     }
 }
 
-/// `BB_UNKNOWN_RANK` and `BB_UNKNOWN_EXTENT`.
+/// The value of `BB_UNKNOWN_RANK` and `BB_UNKNOWN_EXTENT`.
 const UNKNOWN: usize = usize::MAX;
 
 /// The name and the declared type of an input or an output. `shape` is `None` if the rank is unknown.
@@ -101,7 +101,7 @@ impl Known {
     }
 }
 
-/// Loads the libraries of `BB_BACKEND_PATH`, once. If one cannot be loaded, no session opens.
+/// Loads the libraries of `BB_BACKEND_PATH` at the first call. If one cannot be loaded, no session can be opened.
 fn obey_the_environment() -> Result<(), Failed> {
     static OBEYED: OnceLock<Result<(), Failed>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
@@ -130,11 +130,11 @@ fn open(
     Ok(HostSession { backend, told, module, options, executable, others, inputs, outputs })
 }
 
-/// Opens a session and gives it to the caller.
+/// Opens a session and writes it to the caller's pointer.
 ///
 /// # Safety
 ///
-/// The pointers are what the interface says.
+/// The pointers are valid as described in the header.
 unsafe fn give<'a>(
     source: impl FnOnce() -> Result<ModelSource<'a>, Failed>,
     backend: *const c_char,
@@ -144,7 +144,7 @@ unsafe fn give<'a>(
 ) -> Status {
     let body = || {
         crate::speak();
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (name, session) = unsafe { (ended(backend, "the name of a backend")?, session.as_mut()) };
         let session = session.ok_or_else(|| null("a place for a session"))?;
         obey_the_environment()?;
@@ -162,7 +162,7 @@ unsafe fn give<'a>(
 ///
 /// # Safety
 ///
-/// The pointers are what the interface says.
+/// The pointers are valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_open(
     path: *const c_char,
@@ -171,9 +171,9 @@ pub unsafe extern "C" fn bb_session_open(
     session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let source = || unsafe { ended(path, "a path") }.map(|path| ModelSource::File(Path::new(path)));
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { give(source, backend, options, session, error) }
 }
 
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn bb_session_open(
 ///
 /// # Safety
 ///
-/// The pointers are what the interface says.
+/// The pointers are valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_open_bytes(
     model: Text,
@@ -190,9 +190,9 @@ pub unsafe extern "C" fn bb_session_open_bytes(
     session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let source = || Ok(ModelSource::Bytes(unsafe { given(model, "the model") }?));
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { give(source, backend, options, session, error) }
 }
 
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn bb_session_open_bytes(
 /// `session` is null, or was opened and not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_close(session: *mut HostSession) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { dropped(session) }
 }
 
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn bb_session_close(session: *mut HostSession) {
 /// `session` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_input_count(session: *const HostSession) -> usize {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { session.as_ref() }.map_or(0, |session| session.inputs.len())
 }
 
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn bb_session_input_count(session: *const HostSession) -> 
 /// `session` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) -> usize {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { session.as_ref() }.map_or(0, |session| session.outputs.len())
 }
 
@@ -242,14 +242,14 @@ fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
 ///
 /// # Safety
 ///
-/// The pointers are null or what the interface says.
+/// The pointers are null, or valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_input(
     session: *const HostSession,
     position: usize,
     port: *mut Port,
 ) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
     write(session.and_then(|session| session.inputs.get(position)), port)
 }
@@ -258,14 +258,14 @@ pub unsafe extern "C" fn bb_session_input(
 ///
 /// # Safety
 ///
-/// The pointers are null or what the interface says.
+/// The pointers are null, or valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_output(
     session: *const HostSession,
     position: usize,
     port: *mut Port,
 ) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
     write(session.and_then(|session| session.outputs.get(position)), port)
 }
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn bb_session_output(
 ///
 /// # Safety
 ///
-/// The pointers are null or valid as the header says.
+/// The pointers are null, or valid as described in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *mut ModelFacts) -> Status {
     // SAFETY: the caller guarantees valid pointers.

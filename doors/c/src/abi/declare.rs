@@ -1,13 +1,13 @@
-//! The macro that writes a structure for Rust and for C, and the text of a structure in C.
+//! The macro that declares a structure in Rust and C, and the functions that generate the C declaration.
 
-/// Removes the brackets and the target of a link, because C has no links.
+/// Removes the brackets and the target of an intra-doc link, because C has no links.
 fn unlinked(line: &str) -> String {
     let line = line.trim().replace("[`", "`").replace("bb::", "");
     let target = line.split_once("](Self::").and_then(|(text, rest)| Some((text, rest.split_once(')')?.1)));
     target.map(|(text, rest)| format!("{text}{rest}")).unwrap_or(line)
 }
 
-/// Writes documentation as a comment.
+/// Formats documentation as a C comment.
 fn comment(indent: &str, lines: &[&str]) -> String {
     let lines: Vec<String> = lines.iter().map(|line| unlinked(line)).collect();
     if let [line] = &lines[..] {
@@ -20,7 +20,7 @@ fn comment(indent: &str, lines: &[&str]) -> String {
     format!("{indent}/*\n{}\n{indent} */\n", body.join("\n"))
 }
 
-/// Writes a structure.
+/// Formats the C declaration of a structure.
 pub(super) fn structure(name: &str, about: &[&str], fields: &[(&[&str], &str)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(docs, text)| format!("{}    {text};\n", comment("    ", docs))).collect();
@@ -41,7 +41,7 @@ macro_rules! c_structs {
             pub struct $name { $( $(#[doc = $fdoc])* pub $field: $type, )* }
         )*
 
-        /// The structures of this module.
+        /// Returns the layouts of the structures of this module.
         pub(super) fn layouts() -> Vec<super::Layout> {
             vec![$( super::Layout {
                 name: $c,

@@ -1,7 +1,7 @@
-//! The C interface: its structures, and the declarations of them that make the header.
+//! The C interface: its structures in Rust, and their C declarations, which form the header.
 //!
-//! A structure is written once. The macro expands it to a `#[repr(C)]` struct and to its text in C; a test compiles the header and compares
-//! its sizes and offsets with the Rust ones.
+//! Each structure is written once. A macro expands it to a `#[repr(C)]` struct and to its declaration in C. A test compiles the header and
+//! compares its sizes and offsets with the Rust ones.
 
 #[macro_use]
 mod declare;
@@ -18,16 +18,17 @@ pub use values::{
     Slot, Status, Text, status,
 };
 
-/// The version of the interface. Another version is another interface; functions that are added change no version.
+/// The version of the interface. Versions are not compatible with each other. Adding functions does not change the version.
 pub const VERSION: u32 = 1;
 
-/// The name of the symbol that a library exports: a constant of type [`Library`].
+/// The name of the symbol that a library exports. The symbol is a constant of type [`Library`].
 pub const SYMBOL: &str = "bb_backend_library";
 
-/// The number that a [`Library`] begins with after its size: `bb_lib` and a zero, so that another symbol of the name is not taken for one.
+/// The value of a [`Library`]'s second field: `bb_lib` and a zero. It reveals a symbol that has the right name but is not a [`Library`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"bb_lib\0\0");
 
-/// [`Library::flags`]: nothing of the library runs or is referred to after the last `close`, so that it may be unloaded.
+/// A flag of [`Library::flags`]: after the last `close`, no code of the library runs and nothing refers to the library, so it may be
+/// unloaded.
 pub const UNLOADS: u32 = 1;
 
 /// The layout of a structure in C.
@@ -43,7 +44,7 @@ pub struct Layout {
     pub(crate) text: fn() -> String,
 }
 
-/// Lists all structures, in the order of the header.
+/// Returns the layouts of all structures, in the order of the header.
 pub fn layouts() -> Vec<Layout> {
     let mut all = values::layouts();
     all.push(primitives::layout());

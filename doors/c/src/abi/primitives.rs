@@ -1,15 +1,15 @@
-//! The table of the primitives: one function for each row of the op table.
+//! The table of primitives, with one function for each row of the op table.
 
 use super::values::{Data, Failure, Items, Raw, RawTensor, Results, Status};
 use bb_ir::op::{Arity, OpSpec, ParamKind, Primitive};
 
-/// The type in C of an operand of each kind.
+/// Expands to the C type of an operand of each kind.
 macro_rules! c_operand {
     (Tensor) => { *const RawTensor };
     (Tensors) => { Items<*const RawTensor> };
 }
 
-/// The type in C of a parameter of each kind.
+/// Expands to the C type of a parameter of each kind.
 macro_rules! c_param {
     (Int) => { i64 };
     (Bool) => { bool };
@@ -27,10 +27,10 @@ macro_rules! table {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// The primitives of a backend, in the order of the op table; those that are added later come at the end.
+        /// The primitives of a backend, in the order of the op table. Primitives that are added later come at the end.
         ///
-        /// Each computes its documented result, of operands and parameters that the host has checked by the rules of ONNX. It writes
-        /// `count` results to `results`.
+        /// Each function computes its documented result. The host has checked operands and parameters by the rules of ONNX. The function
+        /// writes `count` results to `results`.
         #[repr(C)]
         #[derive(Debug, Clone, Copy)]
         pub struct Primitives {
@@ -66,7 +66,7 @@ pub(super) fn layout() -> super::Layout {
     super::Layout { name: "bb_primitives", size: size_of::<Primitives>(), fields: FIELDS, text }
 }
 
-/// The argument in C of an operand.
+/// Returns the C declaration of an operand.
 fn operand((name, arity): &(&str, Arity)) -> String {
     match arity {
         Arity::Tensors => format!("bb_tensors {name}"),
@@ -74,7 +74,7 @@ fn operand((name, arity): &(&str, Arity)) -> String {
     }
 }
 
-/// Returns the argument in C of a parameter. The table of the primitives compiles for these kinds only.
+/// Returns the C declaration of a parameter. Primitives have only parameters of these kinds.
 fn param(name: &str, kind: ParamKind) -> String {
     match kind {
         ParamKind::Int => format!("int64_t {name}"),

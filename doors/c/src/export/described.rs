@@ -1,4 +1,4 @@
-//! The description that a library gives of its backend.
+//! The functions that describe a library's backend.
 
 use crate::abi::{Description, Devices, Failure, Items, OptionSpec, Raw, Status, Text};
 use crate::failure::{Failed, guarded};
@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-/// The texts of a description, which live as long as the library.
+/// The lists of a description. They live as long as the library.
 #[derive(Clone, Copy)]
 struct DescriptionTexts {
     options: &'static [OptionSpec],
     natives: &'static [Text],
 }
 
-// SAFETY: the texts are constants that nobody changes.
+// SAFETY: the strings are constants, which are never modified.
 unsafe impl Send for DescriptionTexts {}
 
-/// Returns the lists of a backend. Those of each are made once.
+/// Returns the lists of a backend. They are created once per backend.
 fn kept<B: Declared>() -> DescriptionTexts {
     static KEPT: Mutex<BTreeMap<&'static str, DescriptionTexts>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     *kept.entry(B::PATH).or_insert_with(|| {
         let options: Vec<OptionSpec> = B::OPTIONS.iter().map(option).collect();
-        // An operation of a vendor is known by its domain, which a loading program may not have.
+        // Operations of vendors are left out, because the program that loads the library may not have their domain.
         let tables = B::FAMILIES.iter().filter(|table| !matches!(table.family(), Family::Vendor(_)));
         let names = tables.flat_map(|table| {
             let native = table.native();
@@ -71,7 +71,7 @@ fn description<B: Declared>() -> Description {
 /// `bb_library.describe`.
 pub(super) unsafe extern "C" fn describe<B: Declared>(into: *mut Description, error: *mut Failure) -> Status {
     let body = || {
-        // SAFETY: the host lends the structure for the call, and says in it how long it is.
+        // SAFETY: the host lends the structure for the call, and its first field is its size in bytes.
         unsafe { super::fill(into, &description::<B>()) };
         Ok(())
     };
@@ -79,14 +79,14 @@ pub(super) unsafe extern "C" fn describe<B: Declared>(into: *mut Description, er
     unsafe { guarded(error, body) }
 }
 
-/// Returns a set of types as bits.
+/// Encodes a set of element types as bits.
 fn bits(types: DataTypes) -> u64 {
     types.iter().fold(0, |bits, dtype| bits | 1 << dtype.to_onnx())
 }
 
 /// `bb_library.types`.
 pub(super) unsafe extern "C" fn types(backend: *mut Raw) -> u64 {
-    // SAFETY: `open` made the backend.
+    // SAFETY: `open` created the backend.
     let opened = unsafe { super::opened(backend) };
     let types =
         opened.map(|opened| bb_core::runtime::catch(|| bits(bb_core::Backend::types(&opened.erased))));

@@ -1,7 +1,7 @@
-//! Libraries of backends in Rust: the functions of the interface over any backend.
+//! Exports a Rust backend as a library: implements the functions of the interface for any backend.
 //!
-//! They are over [`Erased`](bb_core::Erased), so that they are compiled once, in this crate. Only what concerns the type (its name, how it
-//! is constructed, its devices) is compiled for each backend.
+//! The functions work on [`Erased`](bb_core::Erased), so that they are compiled once, in this crate. Only the parts that depend on the
+//! backend's type (name, construction, devices) are compiled for each backend.
 
 mod described;
 mod natives;
@@ -18,13 +18,14 @@ struct Opened {
     erased: Erased,
 }
 
-/// Returns the library of a backend, for [`export_backend!`](crate::export_backend).
+/// Returns the function table of a backend, for [`export_backend!`](crate::export_backend).
 pub const fn library<B: Declared>() -> Library {
     Library {
         size: size_of::<Library>(),
         magic: MAGIC,
         version: VERSION,
-        // The library cannot be unloaded: threads of a pool, and destructors of threads, would run unmapped code.
+        // No flags are set: the library must not be unloaded, because pool threads and destructors of thread-locals would run unmapped
+        // code.
         flags: 0,
         fingerprint: bb_ir::op::primitives_fingerprint(usize::MAX),
         primitives: &primitives::EXPORTED,
@@ -46,10 +47,10 @@ pub const fn library<B: Declared>() -> Library {
     }
 }
 
-/// Makes a library of a backend that has `#[derive(bb::Backend)]`: write it once, in a crate whose `crate-type` is `["cdylib"]`.
+/// Exports a backend that has `#[derive(bb::Backend)]` as a library. Write it once, in a crate whose `crate-type` is `["cdylib"]`.
 ///
-/// It defines the symbol `bb_backend_library`, so that two of these cannot be in one program. `bb::load_backend` opens the file that
-/// `cargo build` makes.
+/// The macro defines the symbol `bb_backend_library`, so a program or library can contain only one expansion. `bb::load_backend` opens the
+/// file that `cargo build` creates.
 #[macro_export]
 macro_rules! export_backend {
     ($backend:ty) => {
@@ -62,7 +63,7 @@ macro_rules! export_backend {
     };
 }
 
-/// Copies a structure that begins with its size to a place of the host, as far as the host knows it.
+/// Copies a structure to a buffer of the host. Copies at most the size of the host's structure, which may be smaller because the host may be older.
 ///
 /// # Safety
 ///
@@ -71,7 +72,7 @@ unsafe fn fill<T>(into: *mut T, value: &T) {
     if into.is_null() {
         return;
     }
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let room = unsafe { into.cast::<usize>().read() };
     // SAFETY: both structures have that many bytes, and they are not the same.
     unsafe {
@@ -84,9 +85,9 @@ unsafe fn fill<T>(into: *mut T, value: &T) {
 ///
 /// # Safety
 ///
-/// `open` made the pointer, and `close` has not ended it.
+/// `open` created the pointer, and `close` was not called with it.
 unsafe fn opened<'a>(backend: *mut crate::abi::Raw) -> Result<&'a Opened, crate::failure::Failed> {
     let null = || crate::failure::Failed::new(bb_ir::ErrorKind::WrongInput, "expected a backend, got null");
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { backend.cast::<Opened>().as_ref() }.ok_or_else(null)
 }

@@ -1,4 +1,4 @@
-//! Native operations.
+//! The function that calls native operations.
 
 use super::open::text;
 use super::primitives::round;
@@ -10,13 +10,13 @@ use bb_ir::op::{OpSpec, Param, ParamKind};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Reads a list of a parameter.
+/// Reads the items of a parameter that is a list.
 ///
 /// # Safety
 ///
-/// The parameter has items of the type.
+/// The parameter's items have the type `T`.
 unsafe fn list<'a, T>(of: &Parameter) -> &'a [T] {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { Items { items: of.items.cast(), count: of.count }.slice() }
 }
 
@@ -46,7 +46,7 @@ fn param<'a>(row: &OpSpec, name: &str, kind: ParamKind, of: &Parameter) -> Resul
         ParamKind::Float => is(K::Number).map(|()| Param::Float(of.number))?,
         ParamKind::OptFloat => is(K::Number).map(|()| Param::OptFloat(Some(of.number)))?,
         ParamKind::Bool => is(K::Integer).map(|()| Param::Bool(of.integer != 0))?,
-        // SAFETY: the kind says of which type the items are, here and below, and the host lends them for the call.
+        // SAFETY: here and below, the kind determines the type of the items, and the host lends them for the call.
         ParamKind::Ints => is(K::Integers).map(|()| Param::Ints(Cow::Borrowed(unsafe { list(of) })))?,
         // SAFETY: as above.
         ParamKind::Floats => is(K::Numbers).map(|()| Param::Floats(Cow::Borrowed(unsafe { list(of) })))?,
@@ -83,11 +83,11 @@ pub(super) unsafe extern "C" fn native(
     error: *mut Failure,
 ) -> Status {
     let body = || {
-        // SAFETY: `open` made the backend, and the host lends the lists for the call.
+        // SAFETY: `open` created the backend, and the host lends the lists for the call.
         let (opened, inputs, given) =
             unsafe { (super::opened(backend)?, inputs.slice(), parameters.slice()) };
         let row = bb_core::operation(text(name)?).map_err(|e| Failed::of(&e))?;
-        // SAFETY: the host lends tensors that this library gave.
+        // SAFETY: the host lends tensors that this library created.
         let operands: Operands<'_> = inputs.iter().map(|&x| unsafe { operand(x) }).collect();
         let pairs = row.params.iter().zip(given);
         let params: SmallVec<[Param<'_>; 8]> =
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn native(
         // SAFETY: as above.
         unsafe { count.write(outputs.len()) };
         for (at, x) in outputs.into_iter().enumerate() {
-            // SAFETY: the host lends as many places as it says.
+            // SAFETY: the host lends the number of slots that it passed in `count`.
             give(x, unsafe { &mut *results.add(at) });
         }
         Ok(())

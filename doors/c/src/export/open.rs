@@ -1,15 +1,15 @@
-//! Opening and closing.
+//! The functions that open and close a backend.
 
 use super::Opened;
 use crate::abi::{Failure, Items, MemoryUse, Named, Raw, Status, Text};
 use crate::failure::{Failed, guarded};
 use bb_core::{Declared, Erased, ErrorKind, OpenOptions};
 
-/// Reads a text that a caller lends.
+/// Reads a string that the caller lends for the call.
 ///
 /// # Errors
 ///
-/// Bytes that are not UTF-8.
+/// If the bytes are not UTF-8.
 pub fn text<'a>(text: Text) -> Result<&'a str, Failed> {
     // SAFETY: the host lends the bytes for the call, and the text is not kept.
     let bytes = unsafe { text.slice() };
@@ -17,7 +17,7 @@ pub fn text<'a>(text: Text) -> Result<&'a str, Failed> {
         .map_err(|e| Failed::new(ErrorKind::WrongInput, format!("a text is not UTF-8: {e}")))
 }
 
-/// Returns the options of bb of a list.
+/// Converts a list of names and values to options of `bb`.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn open<B: Declared>(
         // SAFETY: the host lends the list for the call.
         let options = options(unsafe { pairs.slice() })?;
         let made = bb_core::__private::constructed::<B>(&options).map_err(|error| match &error {
-            // The host says itself that the backend is not available.
+            // Only the cause is passed on, because the host adds that the backend is not available.
             bb_core::Error::Unavailable { source, .. } => Failed::caused(error.kind(), &**source),
             _ => Failed::of(&error),
         })?;
@@ -62,13 +62,13 @@ pub(super) unsafe extern "C" fn open<B: Declared>(
 
 /// `bb_library.close`.
 pub(super) unsafe extern "C" fn close(backend: *mut Raw) {
-    // SAFETY: `open` made the pointer, and the host closes it once. A panic while it is dropped must not leave the library.
+    // SAFETY: `open` created the pointer, and the host closes it once. A panic while it is dropped must not leave the library.
     drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(backend.cast::<Opened>())) }));
 }
 
 /// `bb_library.memory`.
 pub(super) unsafe extern "C" fn memory(backend: *mut Raw, into: *mut MemoryUse) {
-    // SAFETY: `open` made the backend.
+    // SAFETY: `open` created the backend.
     let Ok(opened) = (unsafe { super::opened(backend) }) else { return };
     let statistics = || bb_core::Backend::memory(&opened.erased).map(|memory| memory.statistics());
     let Ok(Some(known)) = bb_core::runtime::catch(statistics) else { return };
@@ -80,14 +80,14 @@ pub(super) unsafe extern "C" fn memory(backend: *mut Raw, into: *mut MemoryUse) 
         limit: known.limit.unwrap_or(u64::MAX),
         available: known.available.unwrap_or(u64::MAX),
     };
-    // SAFETY: the host lends the structure for the call, and says in it how long it is.
+    // SAFETY: the host lends the structure for the call, and its first field is its size in bytes.
     unsafe { super::fill(into, &all) }
 }
 
 /// `bb_library.synchronize`.
 pub(super) unsafe extern "C" fn synchronize(backend: *mut Raw, error: *mut Failure) -> Status {
     let body = || {
-        // SAFETY: `open` made the backend.
+        // SAFETY: `open` created the backend.
         let opened = unsafe { super::opened(backend) }?;
         let Some(lifecycle) = bb_core::Backend::lifecycle(&opened.erased) else { return Ok(()) };
         lifecycle.synchronize().map_err(|e| Failed::caused(ErrorKind::Device, &e))

@@ -1,4 +1,4 @@
-//! The primitives as functions of the interface.
+//! The functions for the primitives.
 
 use super::tensors::{Operands, dtype, failed, give, host, operand};
 use crate::abi::{Data, Failure, Items, Primitives, Raw, RawTensor, Results, Status};
@@ -9,19 +9,19 @@ use bb_ir::op::{Param, Primitive};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Adds operands of each kind to a list.
+/// Appends operands of each kind to a list.
 macro_rules! push_operand {
     (Tensor, $list:ident, $x:ident) => {
-        // SAFETY: the host lends tensors that this library gave.
+        // SAFETY: the host lends tensors that this library created.
         $list.push(unsafe { operand($x) })
     };
     (Tensors, $list:ident, $x:ident) => {
-        // SAFETY: the host lends the list for the call, and tensors that this library gave.
+        // SAFETY: the host lends the list for the call, and tensors that this library created.
         $list.extend(unsafe { $x.slice() }.iter().map(|&x| unsafe { operand(x) }))
     };
 }
 
-/// Reads a parameter of each kind.
+/// Converts a parameter of each kind.
 macro_rules! read_param {
     (Int, $v:ident) => {
         Param::Int($v)
@@ -48,7 +48,7 @@ macro_rules! read_param {
     };
 }
 
-/// Returns the rounding mode with a number.
+/// Returns the rounding mode with an enumerator of the interface.
 pub(super) fn round(number: i32) -> Result<RoundMode, Failed> {
     let modes = [RoundMode::Up, RoundMode::Down, RoundMode::Nearest];
     let mode = modes.into_iter().find(|mode| *mode as i32 == number);
@@ -64,7 +64,7 @@ fn data(value: *const Data) -> Result<bb_core::TensorData, Failed> {
     }
 }
 
-/// Moves results to their places. Their number must be `count`.
+/// Moves results to their slots. There must be `count` results.
 fn deliver(
     op: Primitive,
     outputs: Outputs<ErasedTensor>,
@@ -95,7 +95,7 @@ macro_rules! functions {
                 results: Results, count: usize, error: *mut Failure,
             ) -> Status {
                 let body = || {
-                    // SAFETY: `open` made the backend.
+                    // SAFETY: `open` created the backend.
                     let opened = unsafe { super::opened(backend) }?;
                     let mut inputs = Operands::new();
                     $( push_operand!($kind, inputs, $input); )*
@@ -109,7 +109,7 @@ macro_rules! functions {
             }
         )*
 
-        /// All primitives.
+        /// The table with the functions of all primitives.
         pub(super) static EXPORTED: Primitives = Primitives { size: size_of::<Primitives>(), $( $method: Some($method), )* };
     };
 }

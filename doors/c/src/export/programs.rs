@@ -1,4 +1,4 @@
-//! Whole graphs, for a backend that takes them.
+//! The functions for whole graphs, for a backend that runs them.
 
 use super::tensors::{failed, give, operand};
 use crate::abi::{self, Failure, Items, Raw, RawTensor, Results, Status};
@@ -9,7 +9,7 @@ use prost::Message;
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-/// A graph that came as a model.
+/// A graph that was passed as a serialized model.
 struct ExportedGraph {
     graph: GraphProto,
     opsets: Vec<OperatorSetIdProto>,
@@ -19,7 +19,7 @@ struct ExportedGraph {
 
 /// `bb_library.whole_graphs`.
 pub(super) unsafe extern "C" fn whole_graphs(backend: *mut Raw) -> u8 {
-    // SAFETY: `open` made the backend.
+    // SAFETY: `open` created the backend.
     let opened = unsafe { super::opened(backend) };
     let asked = opened.map(|opened| bb_core::runtime::catch(|| opened.erased.runs_whole_graphs()));
     u8::from(matches!(asked, Ok(Ok(true))))
@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn run(
 ) -> Status {
     let body = || {
         let null = || Failed::new(ErrorKind::WrongInput, "expected a program, got null");
-        // SAFETY: `open` made the backend, `compile` the program, and the host lends the list for the call.
+        // SAFETY: `open` created the backend, `compile` the program, and the host lends the list for the call.
         let (opened, program, inputs) = unsafe {
             (
                 super::opened(backend)?,
@@ -70,7 +70,7 @@ pub(super) unsafe extern "C" fn run(
         let attrs = BackendAttrs::default().with_opsets(&program.opsets).with_functions(&program.functions);
         let attrs = attrs.with_identity(program.identity);
         let names = abi::graphs::inputs(&program.graph).map(str::to_owned);
-        // SAFETY: the host lends tensors that this library gave.
+        // SAFETY: the host lends tensors that this library created.
         let given = names.zip(inputs).filter_map(|(name, &x)| Some((name, unsafe { operand(x) }?.clone())));
         let mut named = opened
             .erased
@@ -101,6 +101,6 @@ pub(super) unsafe extern "C" fn run(
 
 /// `bb_library.release_program`.
 pub(super) unsafe extern "C" fn release(_backend: *mut Raw, program: *mut c_void) {
-    // SAFETY: `compile` made the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
+    // SAFETY: `compile` created the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
     drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(program.cast::<ExportedGraph>())) }));
 }

@@ -1,4 +1,4 @@
-//! Tensors of the backend, behind pointers.
+//! The backend's tensors, which the host accesses through pointers.
 
 use crate::abi::{Data, Failure, Items, Raw, RawTensor, Slot, Status};
 use crate::failure::{Failed, guarded};
@@ -6,10 +6,10 @@ use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{Backend, DataType, Erased, ErrorKind, Tensor, TensorData};
 use smallvec::SmallVec;
 
-/// Operands. An absent one is `None`.
+/// A list of operands. An absent operand is `None`.
 pub(super) type Operands<'a> = SmallVec<[Option<&'a ErasedTensor>; 4]>;
 
-/// Returns a failure of the backend. If the error wraps an error of `bb`, it has the same kind.
+/// Converts an error of the backend to a failure. If the error wraps an error of `bb`, the failure has the kind of that error.
 pub(super) fn failed(error: &ErasedError) -> Failed {
     let kind = <Erased as Backend>::wrapped(error).map_or(ErrorKind::Device, bb_core::Error::kind);
     Failed::caused(kind, error)
@@ -19,13 +19,13 @@ pub(super) fn failed(error: &ErasedError) -> Failed {
 ///
 /// # Safety
 ///
-/// [`give`] made the pointer, and it was not released.
+/// [`give`] created the pointer, and it was not released.
 pub(super) unsafe fn operand<'a>(x: *const RawTensor) -> Option<&'a ErasedTensor> {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { x.cast::<ErasedTensor>().as_ref() }
 }
 
-/// Moves a result to its place. The shape points into the tensor, which stays at its address until it is released.
+/// Moves a result to its slot. The shape in the slot points into the tensor, which stays at its address until it is released.
 pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
     let tensor = Box::new(x);
     into.dtype = tensor.dtype().to_onnx();
@@ -34,13 +34,13 @@ pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
     into.tensor = Box::into_raw(tensor).cast();
 }
 
-/// Returns the element type with ONNX's number.
+/// Returns the element type with ONNX's number, or a failure.
 pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
     let unknown = || Failed::new(ErrorKind::WrongInput, format!("{number} is no element type"));
     DataType::from_onnx(number).ok_or_else(unknown)
 }
 
-/// Reads a host tensor borrowed from the host, by copying it.
+/// Copies a host tensor that is borrowed from the host.
 ///
 /// # Safety
 ///
@@ -48,7 +48,7 @@ pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
 ///
 /// # Errors
 ///
-/// A number that is not an element type; bytes that are not elements of the type.
+/// If the number is not an element type, or if the bytes are not elements of the type.
 pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
     let wrong = |e: bb_ir::Error| Failed::of(&e.into());
     let dtype = dtype(data.dtype)?;
@@ -60,7 +60,7 @@ pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
             return Err(Failed::new(ErrorKind::WrongInput, text));
         }
     }
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (shape, bytes) = unsafe {
         (
             Items { items: data.shape, count: data.rank }.slice(),
@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn to_host(
     error: *mut Failure,
 ) -> Status {
     let body = || {
-        // SAFETY: `open` made the backend, and `give` the tensor.
+        // SAFETY: `open` created the backend, and `give` the tensor.
         let (opened, x) = unsafe { (super::opened(backend)?, operand(x)) };
         let x = x.ok_or_else(|| Failed::new(ErrorKind::WrongInput, "expected a tensor, got null"))?;
         let host = opened.erased.to_host(x).map_err(|e| failed(&e))?;
@@ -102,6 +102,6 @@ pub(super) unsafe extern "C" fn to_host(
 
 /// `bb_library.release`.
 pub(super) unsafe extern "C" fn release(_backend: *mut Raw, x: *mut RawTensor) {
-    // SAFETY: `give` made the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
+    // SAFETY: `give` created the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
     drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(x.cast::<ErasedTensor>())) }));
 }

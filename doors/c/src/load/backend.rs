@@ -1,4 +1,4 @@
-//! A loaded backend as a backend like any other.
+//! Implements the backend contract for a loaded backend.
 
 use super::LoadedError;
 use super::calls;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Tensors by name.
 type Named<T> = HashMap<String, T>;
 
-/// A backend of a library. Clones share it.
+/// A backend of a library. Clones share the open backend.
 #[derive(Clone)]
 pub struct LoadedBackend(pub(super) Arc<Instance>);
 
@@ -29,7 +29,7 @@ pub struct LoadedBackend(pub(super) Arc<Instance>);
 #[derive(Clone)]
 pub struct LoadedTensor(Arc<TensorHandle>);
 
-/// A tensor that is released with its last holder.
+/// A tensor of the library. It is released when the last reference is dropped.
 struct TensorHandle {
     raw: *mut RawTensor,
     dtype: DataType,
@@ -97,10 +97,10 @@ impl LoadedTensor {
     }
 }
 
-/// The results of a call, which wait to become tensors.
+/// The results of a call, before they become tensors.
 pub(super) type Slots = SmallVec<[Slot; 1]>;
 
-/// A place for a result that is not known.
+/// An empty slot for a result.
 pub(super) const EMPTY: Slot =
     Slot { tensor: std::ptr::null_mut(), dtype: 0, rank: 0, shape: std::ptr::null() };
 
@@ -109,7 +109,7 @@ impl LoadedBackend {
         LoadedBackend(instance)
     }
 
-    /// Returns the library.
+    /// Returns the library of the backend.
     pub fn library(&self) -> &BackendLibrary {
         &self.0.library
     }
@@ -121,7 +121,8 @@ impl LoadedBackend {
         }
     }
 
-    /// Calls a primitive: refuses what ONNX's rules refuse, calls the library, and compares the results with the rules.
+    /// Calls a primitive: checks the operands by ONNX's rules, calls the library, and checks the results against the inferred types and
+    /// shapes.
     fn apply(
         &self,
         op: Primitive,
@@ -157,7 +158,7 @@ impl LoadedBackend {
         self.take(method, &slots, &pointers, Some(&expected))
     }
 
-    /// Makes tensors of results. Those of a call with a wrong one are released.
+    /// Converts the results of a call to tensors. If a result is wrong, releases all results.
     pub(super) fn take(
         &self,
         op: &'static str,
@@ -185,7 +186,7 @@ impl LoadedBackend {
         }
     }
 
-    /// Compares results with the expected types and shapes, and returns their types and shapes.
+    /// Checks results against the expected types and shapes, and returns their types and shapes.
     fn checked(
         &self,
         op: &'static str,
@@ -218,7 +219,7 @@ impl LoadedBackend {
 
     /// Refuses a result whose type or shape differs from the inferred one.
     ///
-    /// The rank is compared first: if it is wrong, the extents may be fewer than it says.
+    /// The rank is compared first, because with a wrong rank the list of extents may be shorter than the rank says.
     fn promised(
         &self,
         op: &'static str,
@@ -249,7 +250,7 @@ impl LoadedBackend {
         }
     }
 
-    /// Refuses tensors of another instance, whose pointers mean nothing to this one.
+    /// Refuses tensors of another instance, because their pointers are not valid for this one.
     pub(super) fn own<'a>(
         &self,
         op: &'static str,
@@ -270,7 +271,7 @@ impl LoadedBackend {
         inputs: &[Option<&LoadedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<LoadedTensor>, LoadedError> {
-        /// More results than an operation of any family has.
+        /// The maximum number of results. No operation of any family has more.
         const MOST: usize = 64;
         self.own(spec.method, inputs.iter().copied().flatten())?;
         let Some(native) = self.0.table().native else {
@@ -288,7 +289,7 @@ impl LoadedBackend {
         let mut slots = [EMPTY; MOST];
         let mut count = MOST;
         self.0.call_into(spec.method, &mut slots, &pointers, |slots, error| {
-            // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
+            // SAFETY: the library is of this version of the interface. Borrowed arguments live until the call returns.
             unsafe {
                 native(
                     self.0.raw.as_ptr(),
@@ -313,7 +314,7 @@ impl LoadedBackend {
         self.take(spec.method, results, &pointers, None)
     }
 
-    /// Copies a tensor to memory of the same size in bytes.
+    /// Copies a tensor into a buffer of exactly its size in bytes.
     fn copy(&self, x: &LoadedTensor, into: &mut [u8]) -> Result<(), LoadedError> {
         let length = self.to_host_length(x, into.as_mut_ptr(), into.len())?;
         match length == into.len() {
@@ -343,7 +344,7 @@ impl LoadedBackend {
         Ok(length)
     }
 
-    /// Returns how many bytes a tensor takes on the host. That of numbers follows from its shape.
+    /// Returns the size of a tensor on the host in bytes. For numbers, it is computed from the shape; for strings, the library is called.
     fn host_length(&self, x: &LoadedTensor) -> Result<usize, LoadedError> {
         let elements = bb_ir::element_count(&x.0.shape);
         match elements.and_then(|n| x.0.dtype.bytes_for(n)) {
@@ -353,7 +354,7 @@ impl LoadedBackend {
     }
 }
 
-/// Returns a parameter as a structure of C, which borrows it.
+/// Converts a parameter to a structure of C, which borrows it.
 fn parameter(param: &Param<'_>, data: Option<&crate::abi::Data>) -> Parameter {
     use ParameterKind as K;
     let none =

@@ -1,4 +1,4 @@
-//! Calls of the primitives of a library, with operands and parameters as lists.
+//! Calls the primitives of a library, with operands and parameters from lists.
 
 use super::LoadedError;
 use super::backend::LoadedTensor;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// The pointers of a list of operands.
 type Pointers = SmallVec<[*const RawTensor; 8]>;
 
-/// Converts an operand of each kind for the length of the call.
+/// Converts an operand of each kind to a value that lives for the call.
 macro_rules! taken_operand {
     (Tensor, $operands:ident) => {
         $operands.required()?.raw()
@@ -21,7 +21,7 @@ macro_rules! taken_operand {
     };
 }
 
-/// The argument that an operand of each kind becomes.
+/// Expands to the argument in C for an operand of each kind.
 macro_rules! passed_operand {
     (Tensor, $x:ident) => {
         $x
@@ -31,7 +31,7 @@ macro_rules! passed_operand {
     };
 }
 
-/// A parameter of each kind as a value of C, for the length of the call.
+/// Converts a parameter of each kind to a value of C, which is valid for the call.
 #[expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
 mod given {
     use super::*;
@@ -65,7 +65,7 @@ mod given {
     }
 }
 
-/// Lends a host tensor.
+/// Returns a view of a host tensor for C, which is valid while the tensor lives.
 pub(super) fn lent(value: &TensorData) -> Result<Data, LoadedError> {
     let bytes = value.bytes()?;
     Ok(Data {
@@ -77,7 +77,7 @@ pub(super) fn lent(value: &TensorData) -> Result<Data, LoadedError> {
     })
 }
 
-/// The argument that a parameter of each kind becomes.
+/// Expands to the argument in C for a parameter of each kind.
 macro_rules! passed_param {
     (Data, $v:ident) => {
         &raw const $v
@@ -92,12 +92,12 @@ macro_rules! calls {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// Returns whether a table has a primitive.
+        /// Returns whether a table has a function for a primitive.
         pub(super) fn has(table: &Primitives, op: Primitive) -> bool {
             match op { $( Primitive::$name => table.$method.is_some(), )* }
         }
 
-        /// Calls a primitive; `None` if the table lacks it.
+        /// Calls a primitive. Returns `None` if the table has no function for it.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         pub(super) fn call(
             table: &Primitives,

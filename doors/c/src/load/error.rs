@@ -1,10 +1,10 @@
-//! Why a library could not be loaded, and why a loaded backend failed.
+//! The errors of loading a library and of a loaded backend.
 
 use bb_core::{Error, ErrorKind};
 use bb_ir::text::sentence;
 use std::path::PathBuf;
 
-/// Why a library could not be loaded or opened.
+/// An error of loading or opening a library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -17,7 +17,7 @@ pub enum LoadError {
         #[source]
         source: std::io::Error,
     },
-    /// The system does not load the file.
+    /// The system cannot load the file.
     #[error(
         "the system cannot load the library `{}`: compile it for this system, and link all libraries that it uses",
         sentence(.path.display())
@@ -29,7 +29,7 @@ pub enum LoadError {
         #[source]
         source: libloading::Error,
     },
-    /// The library has no backend of `bb`.
+    /// The library does not export a backend of `bb`.
     #[error(
         "the library `{}` exports no `bb_backend_library`, so that it has no backend of bb; in C, write \
          `BB_EXPORT const bb_library bb_backend_library = {{…}};`",
@@ -42,19 +42,19 @@ pub enum LoadError {
         #[source]
         source: libloading::Error,
     },
-    /// The library is not what this version takes.
+    /// A part of the library's description differs from what this version expects.
     #[error("the library `{}` has another {what} than expected: expected {expected}, got {got}", sentence(.path.display()), got = sentence(.got))]
     Mismatch {
         /// The file.
         path: PathBuf,
-        /// The part that differs.
+        /// The name of the part that differs.
         what: &'static str,
-        /// The part that this version expects.
+        /// The value that this version expects.
         expected: String,
-        /// The part that the library has.
+        /// The value in the library.
         got: String,
     },
-    /// The library lacks functions that every backend has.
+    /// The library lacks functions that every backend must have.
     #[error("the library `{}` lacks {}: write it, and name it in `bb_backend_library`", sentence(.path.display()), sentence(.missing.join(", ")))]
     Lacks {
         /// The file.
@@ -71,7 +71,7 @@ pub enum LoadError {
         backend: String,
         /// The name of the option.
         option: String,
-        /// The names of its options.
+        /// The names of the options that the backend has.
         takes: Vec<String>,
     },
     /// A function of the library failed.
@@ -81,12 +81,12 @@ pub enum LoadError {
         path: PathBuf,
         /// The function.
         function: &'static str,
-        /// The kind of the error, which tells a caller how to react.
+        /// The kind of the error, which determines how a caller can react.
         kind: ErrorKind,
         /// The message of the library.
         message: String,
     },
-    /// The name of the backend cannot be made known.
+    /// The backend cannot be registered under its name.
     #[error("the backend of the library `{}` cannot be registered", sentence(.path.display()))]
     Register {
         /// The file.
@@ -106,7 +106,7 @@ fn options(takes: &[String]) -> String {
 }
 
 impl LoadError {
-    /// Returns the kind of the error, which tells a caller how to react.
+    /// Returns the kind of the error, which determines how a caller can react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             LoadError::Read { .. }
@@ -121,14 +121,14 @@ impl LoadError {
     }
 }
 
-/// Why a loaded backend failed.
+/// An error of a loaded backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadedError {
-    /// An error that `bb` finds in a call, or that the backend reports ([`Error::Loaded`]).
+    /// An error that `bb` detects in a call, or that the backend reports ([`Error::Loaded`]).
     #[error(transparent)]
     Bb(#[from] Error),
-    /// The code of the backend panicked. Its library caught that.
+    /// The code of the backend panicked. The library caught the panic.
     #[error("backend `{backend}` panicked in `{op}`: {message}", message = sentence(.message))]
     Panicked {
         /// The name of the backend.
@@ -138,7 +138,7 @@ pub enum LoadedError {
         /// The message of the panic.
         message: String,
     },
-    /// The backend broke a promise of the interface.
+    /// The backend violated the interface.
     #[error(
         "backend `{backend}` broke a promise of the interface in `{op}`: {what}: expected {expected}, got {got}"
     )]

@@ -1,28 +1,28 @@
-//! Loads the file of a library, after checks.
+//! Checks the file of a library, and loads it.
 //!
-//! The loader of Linux maps the segments that a file promises without comparing them with its length, and the program ends with a bus error
-//! at the first byte that is not there. Loaders of other systems check this themselves.
+//! The loader of Linux maps the segments that the headers declare without checking the length of the file. If the file is too short, the
+//! program ends with a bus error at the first missing byte. Loaders of other systems check the length themselves.
 
 use super::LoadError;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The bytes of a header of an ELF file of 64 bits, and of one of its program headers.
+/// The sizes in bytes of the header of a 64-bit ELF file, and of one of its program headers.
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 
-/// Processors, by Rust's names, with their numbers in ELF files.
+/// Processors by Rust's names, with their machine numbers in ELF files.
 static PROCESSORS: [(&str, u64); 3] = [("aarch64", 183), ("riscv64", 243), ("x86_64", 62)];
 
-/// Refuses a file that is shorter than its headers say, or is for another processor. A file of another format is left to the loader.
+/// Refuses a file that is shorter than its headers say, or is for another processor. Files of other formats are left to the loader.
 ///
 /// # Errors
 ///
 /// [`LoadError::Read`]; [`LoadError::Mismatch`].
 pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
-    // Asked before the file is opened, because opening a pipe waits for another process.
+    // Checks the kind of file before opening it, because opening a pipe would block until another process writes.
     let length = std::fs::metadata(path).map_err(read)?;
     if !length.is_file() {
         return Err(read(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")));
@@ -46,7 +46,7 @@ pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     }
 }
 
-/// Loads a library of the system, and resolves all functions that it calls: a call of a missing one later would end the program.
+/// Loads a shared library and resolves all functions that it calls now, because a later call of a missing function would end the program.
 ///
 /// # Safety
 ///
@@ -65,7 +65,7 @@ pub(super) unsafe fn load(path: &Path) -> Result<libloading::Library, libloading
     }
 }
 
-/// Refuses a library for another processor. The loader of Linux only reports that the file does not exist.
+/// Refuses a library for another processor, because the loader of Linux would only report that the file does not exist.
 fn runs_here(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     let here = PROCESSORS.iter().find(|(name, _)| *name == std::env::consts::ARCH);
     let (Some((here, expected)), Some(got)) = (here, number(header, 18, 2)) else { return Ok(()) };
@@ -82,7 +82,7 @@ fn runs_here(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     })
 }
 
-/// Refuses files that are not libraries of the system.
+/// Refuses a file that is not a shared library of the system.
 fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     if !cfg!(target_os = "linux") {
         return Ok(());
@@ -105,7 +105,7 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Returns how long a file must be to hold its segments; `None` if its headers are cut or wrong.
+/// Returns the length that a file needs to contain its segments, or `None` if its headers are truncated or wrong.
 fn needed(file: &mut File, header: &[u8]) -> std::io::Result<Option<u64>> {
     let of = |at, width| number(header, at, width);
     let (Some(at), Some(size), Some(count)) = (of(32, 8), of(54, 2), of(56, 2)) else { return Ok(None) };

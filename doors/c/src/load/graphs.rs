@@ -1,4 +1,4 @@
-//! Whole graphs on a backend from a library.
+//! Runs whole graphs on a backend from a library.
 
 use super::LoadedError;
 use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Named = HashMap<String, LoadedTensor>;
 
-/// The greatest number of compiled graphs that are kept.
+/// The maximum number of compiled graphs that are cached.
 const KEPT: usize = 1024;
 
-/// A graph that the library compiled. It does not hold the instance, which holds it.
+/// A graph that the library compiled. It has no reference to the instance, because the instance has a reference to it.
 pub(super) struct LoadedProgram {
     raw: NonNull<c_void>,
     backend: NonNull<Raw>,
@@ -35,14 +35,15 @@ unsafe impl Sync for LoadedProgram {}
 
 impl Drop for LoadedProgram {
     fn drop(&mut self) {
-        // SAFETY: `compile` made the program. A holder of one holds the instance, too, or is the instance, so that the backend is open.
+        // SAFETY: `compile` created the program. Each owner of a program also owns the instance or is the instance, so the backend is still
+        // open.
         unsafe { (self.release)(self.backend.as_ptr(), self.raw.as_ptr()) }
     }
 }
 
-/// The version of the format that models are written in.
+/// The IR version of the ONNX models that are passed to libraries.
 const IR_VERSION: i64 = 13;
-/// The newest opset, for a graph that names none.
+/// The opset of a graph that declares none.
 const NEWEST: i64 = 26;
 
 /// `bb_library.start`.
@@ -55,22 +56,22 @@ type Start = unsafe extern "C" fn(
     *mut Failure,
 ) -> Status;
 
-/// A run that has begun.
+/// An asynchronous run that was started.
 struct Pending {
     completer: Completer<Named, LoadedError>,
-    // Read by the backend until the run ends; they go before the instance.
+    // The backend reads the program and the inputs until the run ends. They are dropped before the instance.
     program: Arc<LoadedProgram>,
     inputs: Vec<LoadedTensor>,
     on: LoadedBackend,
 }
 
-/// The runs that have begun. A library gets a number and no pointer, so that one that ends a run twice, or one that never began, does no
-/// harm.
+/// The runs that have not ended. A library gets the number of a run instead of a pointer, so that it does no harm if it ends a run twice or
+/// ends a run that was never started.
 static PENDING: Mutex<Option<HashMap<u64, Pending>>> = Mutex::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl LoadedBackend {
-    /// Returns the compiled form of a graph, and compiles it if it is not cached.
+    /// Returns the compiled graph, from the cache if possible.
     fn program(
         &self,
         graph: &GraphProto,
@@ -91,7 +92,7 @@ impl LoadedBackend {
         Ok(made)
     }
 
-    /// Returns the inputs in the order of a program.
+    /// Returns the inputs in the order that a program expects.
     fn ordered(&self, program: &LoadedProgram, mut inputs: Named) -> Result<Vec<LoadedTensor>, LoadedError> {
         self.own("run", inputs.values())?;
         let missing =
@@ -105,7 +106,7 @@ impl LoadedBackend {
         }
     }
 
-    /// Names the results of a program.
+    /// Assigns the output names to the results of a program.
     fn named(
         &self,
         program: &LoadedProgram,
@@ -116,7 +117,7 @@ impl LoadedBackend {
         Ok(program.outputs.iter().cloned().zip(results).collect())
     }
 
-    /// Runs a graph.
+    /// Runs a graph and waits for its results.
     pub(super) fn run(
         &self,
         graph: &GraphProto,
@@ -131,7 +132,7 @@ impl LoadedBackend {
         self.0.call_into("run", &mut slots, &pointers, |slots, error| {
             let (backend, count) = (self.0.raw.as_ptr(), slots.len());
             let (graph, places) = (program.raw.as_ptr(), slots.as_mut_ptr());
-            // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
+            // SAFETY: the library is of this version of the interface. Borrowed arguments live until the call returns.
             run.map_or(status::OK, |run| unsafe {
                 run(backend, graph, Items::of(&pointers), places, count, error)
             })
@@ -139,7 +140,7 @@ impl LoadedBackend {
         self.named(&program, &slots, &pointers)
     }
 
-    /// Begins to run a graph.
+    /// Starts to run a graph asynchronously.
     pub(super) fn start(
         &self,
         start: Start,
@@ -182,12 +183,12 @@ impl LoadedBackend {
     }
 }
 
-/// Removes a run from the pending ones.
+/// Removes a run from the pending runs.
 fn ended(number: u64) -> Option<Pending> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&number)
 }
 
-/// Ends a run. It is called by libraries, from any thread.
+/// Ends a run. Libraries call this function from any thread.
 unsafe extern "C" fn done(
     context: *mut c_void,
     status: Status,
@@ -214,11 +215,11 @@ unsafe extern "C" fn done(
         completer.complete(result);
         drop(on);
     };
-    // A waker of the caller's may panic.
+    // Catches panics, because a waker of the caller may panic.
     drop(bb_core::runtime::catch(body));
 }
 
-/// Has a library compile a graph.
+/// Compiles a graph with a library.
 fn compiled(
     on: &Instance,
     graph: &GraphProto,
@@ -240,7 +241,7 @@ fn compiled(
         return Err(on.broken("compile", "the function `compile`", "a function", "null"));
     };
     on.call("compile", |error| {
-        // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
+        // SAFETY: the library is of this version of the interface. Borrowed arguments live until the call returns.
         unsafe { compile(on.raw.as_ptr(), Items::of(&bytes), &raw mut raw, error) }
     })?;
     let Some(raw) = NonNull::new(raw) else {

@@ -1,4 +1,4 @@
-//! An open backend of a library, and its tensors and graphs.
+//! An open backend of a library.
 
 use super::library::{BackendLibrary, Said, types_of, wrong_instance};
 use super::{LoadError, LoadedError};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open backend. It is closed after the last of its tensors and graphs, and its library goes after it.
+/// An open backend. It is closed after its last tensor and graph were dropped. Its library may be unloaded after that.
 pub(super) struct Instance {
     pub(super) raw: NonNull<Raw>,
     pub(super) types: DataTypes,
@@ -27,7 +27,7 @@ unsafe impl Send for Instance {}
 unsafe impl Sync for Instance {}
 
 impl Instance {
-    /// Takes what `open` of the library made.
+    /// Checks the backend that `open` of the library returned.
     pub(super) fn new(raw: *mut Raw, library: &BackendLibrary) -> Result<Arc<Instance>, LoadError> {
         let Some(raw) = NonNull::new(raw) else {
             return Err(wrong_instance(library, "result of `open`", "a backend", "null"));
@@ -51,7 +51,7 @@ impl Instance {
             programs: Mutex::default(),
             library: library.clone(),
         };
-        // From here on the backend is closed if something is wrong with it.
+        // From here on, dropping the instance closes the backend if an error is found.
         if whole_graphs && table.compile.is_none() {
             return Err(wrong_instance(
                 library,
@@ -92,7 +92,7 @@ impl Instance {
         LoadedError::Broken { backend: self.name(), op, what, expected, got }
     }
 
-    /// Calls a function, and turns its status and text into a result.
+    /// Calls a function, and converts its status and message to a result.
     pub(super) fn call(
         &self,
         op: &'static str,
@@ -103,7 +103,7 @@ impl Instance {
         self.judge(op, status, || said.message())
     }
 
-    /// Calls a function that has places for results. If it fails, the tensors that it left there are released.
+    /// Calls a function that writes results to slots. If it fails, releases the tensors that it left in the slots.
     pub(super) fn call_into(
         &self,
         op: &'static str,
@@ -116,7 +116,7 @@ impl Instance {
         self.judge(op, status, || self.left(said.message(), results, operands))
     }
 
-    /// Releases the tensors that a failed call left in its results, and adds the first one to the message.
+    /// Releases the tensors that a failed call left in its results, and mentions the first one in the message.
     pub(super) fn left(&self, message: String, results: &[Slot], operands: &[*const RawTensor]) -> String {
         let own = |slot: &Slot| !slot.tensor.is_null() && !operands.contains(&slot.tensor.cast_const());
         match results.iter().position(own) {
@@ -128,7 +128,7 @@ impl Instance {
         }
     }
 
-    /// Turns a status and a text into a result.
+    /// Converts a status and a message to a result.
     #[inline]
     pub(super) fn judge(
         &self,
@@ -147,7 +147,7 @@ impl Instance {
         }
     }
 
-    /// Returns the table of the functions.
+    /// Returns the function table of the library.
     pub(super) fn table(&self) -> &crate::abi::Library {
         &self.library.0.table
     }
@@ -155,12 +155,12 @@ impl Instance {
     /// Releases a tensor.
     pub(super) fn release(&self, x: *mut RawTensor) {
         if let Some(release) = self.table().release {
-            // SAFETY: the library made the tensor, and nobody else holds it.
+            // SAFETY: the library created the tensor, and no other reference to it exists.
             unsafe { release(self.raw.as_ptr(), x) }
         }
     }
 
-    /// Releases the results of a call that failed otherwise, each once, and no operand.
+    /// Releases the results of a call with a wrong result. Each tensor is released once, and operands are not released.
     pub(super) fn release_all(&self, results: &[Slot], operands: &[*const RawTensor]) {
         let mut released: Vec<*mut RawTensor> = Vec::new();
         for slot in results {
@@ -174,14 +174,14 @@ impl Instance {
         }
     }
 
-    /// Reads the type and the shape that a backend wrote for the result at a position.
+    /// Reads the type and the shape that a backend wrote for the result with an index.
     pub(super) fn read_result(
         &self,
         op: &'static str,
         at: usize,
         slot: &Slot,
     ) -> Result<(DataType, Shape), LoadedError> {
-        /// More extents than a tensor of any program has.
+        /// The maximum rank. No tensor of any program has more extents.
         const MOST: usize = 1 << 12;
         let unknown = || {
             let expected = format!("one of the backend's types ({})", self.types);
@@ -210,7 +210,7 @@ impl Instance {
         Ok((dtype, Shape::from_slice(shape)))
     }
 
-    /// Returns whether a row of a family is native.
+    /// Returns whether an operation is native.
     pub(super) fn is_native(&self, spec: &OpSpec) -> bool {
         self.natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
     }
@@ -218,10 +218,11 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Graphs go before the backend.
+        // Programs are released before the backend is closed.
         self.programs.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         if let Some(close) = self.table().close {
-            // SAFETY: `open` made the backend, its tensors hold this instance, and so all of them were released.
+            // SAFETY: `open` created the backend. All its tensors have been released, because each of them owns a reference to this
+            // instance.
             unsafe { close(self.raw.as_ptr()) }
         }
     }

@@ -1,4 +1,4 @@
-//! A library whose table was read and compared.
+//! A library whose table was read and checked.
 
 use super::instance::Instance;
 use super::{LoadError, LoadedBackend, file};
@@ -14,7 +14,7 @@ use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A library with a backend, loaded and compared with this version, whose backend may be opened any number of times.
+/// A library with a backend, which was loaded and checked. Its backend may be opened any number of times.
 ///
 /// Clones share the library. It is unloaded with the last of its backends, tensors and graphs, if it allows unloading.
 #[derive(Clone)]
@@ -27,16 +27,16 @@ pub(super) struct Inner {
     pub(super) path: PathBuf,
     pub(super) name: &'static str,
     pub(super) version: String,
-    /// The identity that, with its fingerprint, distinguishes it from other libraries with its name.
+    /// An identifier. Together with the fingerprint it distinguishes this library from others with the same backend name.
     pub(super) identity: String,
     pub(super) types: Option<DataTypes>,
     pub(super) options: Vec<OwnedOption>,
     pub(super) natives: Vec<&'static OpSpec>,
-    /// The library of the system; none for one that is linked.
+    /// The loaded shared library; `None` for a library that is linked into the program.
     _loaded: Option<SystemLibrary>,
 }
 
-/// An option, in memory of the host.
+/// An option, copied to memory of the host.
 #[derive(Debug, Clone)]
 pub(super) struct OwnedOption {
     pub(super) name: String,
@@ -45,7 +45,7 @@ pub(super) struct OwnedOption {
     pub(super) about: String,
 }
 
-/// A library of the system, which is unloaded only if it said that this is safe.
+/// A loaded shared library. It is unloaded only if its table says that this is safe.
 struct SystemLibrary {
     library: ManuallyDrop<libloading::Library>,
     unloads: bool,
@@ -69,34 +69,34 @@ impl fmt::Debug for BackendLibrary {
     }
 }
 
-/// The greatest length of a text of a description.
+/// The maximum length of a string in a description, in bytes.
 const LONGEST: usize = 1 << 12;
-/// The greatest size of a structure, and the greatest number of items of a list of a description.
+/// The maximum size of a structure in bytes, and the maximum number of items of a list in a description.
 const MOST: usize = 1 << 16;
 
 impl BackendLibrary {
     /// Loads a library, and checks its description.
     ///
-    /// Loading runs code of the file: load only what you would link.
+    /// Loading runs code of the file, so load only files that you would also link.
     ///
     /// # Errors
     ///
-    /// [`LoadError`], but not [`Register`](LoadError::Register).
+    /// Any [`LoadError`] except [`Register`](LoadError::Register).
     pub fn load(path: impl AsRef<Path>) -> Result<BackendLibrary, LoadError> {
         let given = path.as_ref();
-        // The loader looks for a name without a folder elsewhere.
+        // The path is made absolute, because the loader would search a name without a folder in other places.
         let read = |source| LoadError::Read { path: given.to_owned(), source };
         let path = given.canonicalize().map_err(read)?;
         file::check(&path)?;
         let open = |source| LoadError::Open { path: path.clone(), source };
-        // SAFETY: the initialisers of the library run, which is what the caller asked for.
+        // SAFETY: the initialisers of the library run, which the caller requested.
         let library = unsafe { file::load(&path) }.map_err(open)?;
-        // SAFETY: only the address is taken here; the type is that of no more than its first field.
+        // SAFETY: only the address is used here, and the type describes only the first field.
         let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }
             .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
-        // The library stays loaded until its table is checked, because it may not allow unloading.
+        // The library is not unloaded if the check of its table fails, because it may not allow unloading.
         let mut loaded = SystemLibrary { library: ManuallyDrop::new(library), unloads: false };
         // SAFETY: the symbol of this name is a constant of the library.
         let table = unsafe { read_table(table, &path) }?;
@@ -104,11 +104,11 @@ impl BackendLibrary {
         BackendLibrary::of(table, path, Some(loaded))
     }
 
-    /// Takes a library that is linked into the program, or made by it. `path` is what errors call it.
+    /// Uses a library that is linked into the program or created by it. Errors show `path` as its path.
     ///
     /// # Safety
     ///
-    /// The table and all that it points to live as long as the program, and its functions keep the promises of the interface.
+    /// The table and everything that it points to live as long as the program, and its functions keep the promises of the interface.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl BackendLibrary {
         path: impl Into<PathBuf>,
     ) -> Result<BackendLibrary, LoadError> {
         let path = path.into();
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let table = unsafe { read_table(table.cast(), &path) }?;
         BackendLibrary::of(table, path, None)
     }
@@ -179,17 +179,17 @@ impl BackendLibrary {
         &self.0.version
     }
 
-    /// Returns the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Opens the backend. Options of its own that are not given have their defaults.
+    /// Opens the backend. Options that are not passed have their defaults.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Option`] if it has no option of a name; [`LoadError::Failed`] if it cannot be opened; [`LoadError::Mismatch`] if it
-    /// returned no backend.
+    /// [`LoadError::Option`] if the backend has no option with a passed name; [`LoadError::Failed`] if it cannot be opened;
+    /// [`LoadError::Mismatch`] if the library returned null instead of a backend.
     pub fn open(&self, options: &OpenOptions) -> Result<LoadedBackend, LoadError> {
         let texts = options.texts();
         if let Some((name, _)) =
@@ -219,7 +219,7 @@ impl BackendLibrary {
         Instance::new(raw, self).map(LoadedBackend::new)
     }
 
-    /// Lists the devices of the backend; empty if it does not distinguish devices.
+    /// Lists the devices of the backend. The list is empty if the backend does not distinguish devices.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl BackendLibrary {
     }
 }
 
-/// Calls a function of a library that may fail.
+/// Calls a function of a library, and converts a failure status to an error.
 pub(super) fn called(
     path: &Path,
     function: &'static str,
@@ -260,7 +260,7 @@ pub(super) fn called(
     Err(LoadError::Failed { path: path.to_owned(), function, kind, message })
 }
 
-/// The place for the text of an error.
+/// A buffer for the message of an error, which functions of the library write.
 pub(super) struct Said {
     bytes: [u8; 1024],
     failure: Failure,
@@ -273,20 +273,20 @@ impl Said {
         Said { bytes: [0; 1024], failure }
     }
 
-    /// Returns what functions write to.
+    /// Returns the structure where functions write their message.
     pub(super) fn failure(&mut self) -> &mut Failure {
         self.failure.text = self.bytes.as_mut_ptr().cast();
         self.failure.capacity = self.bytes.len();
         &mut self.failure
     }
 
-    /// Returns the text that a function wrote, cut to the size of the buffer.
+    /// Returns the message that a function wrote, truncated to the size of the buffer.
     pub(super) fn message(&self) -> String {
         message_of(self.bytes.get(..self.failure.length).unwrap_or(&self.bytes))
     }
 }
 
-/// Returns the text of an error, or says that there is none.
+/// Converts the message of an error to a string. An empty message is replaced by a text that says so.
 pub(super) fn message_of(text: &[u8]) -> String {
     match String::from_utf8_lossy(text).trim_end_matches('\0') {
         "" => "it does not say why".to_owned(),
@@ -294,7 +294,7 @@ pub(super) fn message_of(text: &[u8]) -> String {
     }
 }
 
-/// Copies a structure that begins with its size. Fields beyond that size are null.
+/// Copies a structure that begins with its size in bytes. Fields beyond that size are set to zero.
 ///
 /// # Safety
 ///
@@ -314,13 +314,13 @@ unsafe fn copied<T>(
             if from.is_null() { "null" } else { "an address that is not aligned" }.to_owned(),
         ));
     }
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller upholds the safety contract of this function.
     let size = unsafe { from.read() };
     if size < least || size > MOST || !size.is_multiple_of(8) {
         return Err(mismatch(format!("{size} bytes: write `.size = sizeof({structure})`")));
     }
     let mut whole = MaybeUninit::<T>::zeroed();
-    // SAFETY: the constant has `size` bytes, and the place has those of its type.
+    // SAFETY: the constant has `size` bytes, and the destination has the size of its type.
     unsafe {
         std::ptr::copy_nonoverlapping(from.cast::<u8>(), whole.as_mut_ptr().cast(), size.min(size_of::<T>()));
         Ok(whole.assume_init())
@@ -333,20 +333,20 @@ unsafe fn copied<T>(
 ///
 /// As [`copied`].
 unsafe fn read_table(from: *const usize, path: &Path) -> Result<Library, LoadError> {
-    // SAFETY: what the caller promises; all fields are numbers, pointers or functions that may be null.
+    // SAFETY: the caller upholds the safety contract of this function; all fields are numbers, pointers or functions that may be null.
     unsafe { copied(from, offset_of!(Library, types), path, "bb_library") }
 }
 
-/// Reads the table of the primitives, after comparing its fingerprint with the primitives of this version.
+/// Reads the table of primitives, after its fingerprint was compared with the primitives of this version.
 ///
 /// # Safety
 ///
-/// As [`copied`], for the pointer in the table.
+/// As [`copied`], for the pointer to the primitives in the table.
 unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, LoadError> {
     if table.primitives.is_null() {
         return Ok(Primitives::NONE);
     }
-    // SAFETY: what the caller promises; all fields are numbers or functions that may be null.
+    // SAFETY: the caller upholds the safety contract of this function; all fields are numbers or functions that may be null.
     let primitives: Primitives = unsafe { copied(table.primitives.cast(), 8, path, "bb_primitives") }?;
     let count = primitives.size / 8 - 1;
     let expected = bb_ir::op::primitives_fingerprint(count);
@@ -367,7 +367,7 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
     Ok(primitives)
 }
 
-/// Refuses a library without the functions that it needs.
+/// Refuses a library that lacks required functions.
 fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(), LoadError> {
     let required = [
         ("describe", table.describe.is_some()),
@@ -389,7 +389,7 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
         missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")));
     }
     let has = |op: &&Primitive| !super::calls::has(primitives, **op);
-    // A null table lacks all of them, which is one mistake.
+    // If the pointer to the primitives is null, that is reported as one mistake instead of listing every primitive.
     let listed = Primitive::ALL.iter().filter(|_| !table.primitives.is_null());
     let needed = listed.filter(|op| !takes_graphs || **op == Primitive::Constant);
     missing.extend(needed.filter(has).map(|op| format!("the primitive `{}`", op.spec().method)));
@@ -400,7 +400,7 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
 }
 
 impl Description {
-    /// A description of nothing.
+    /// A description without any content.
     const NONE: Description = Description {
         size: size_of::<Description>(),
         name: Text::new(""),
@@ -413,7 +413,7 @@ impl Description {
     };
 }
 
-/// Reads a description.
+/// A reader of a description, which reports errors with the path of the library.
 struct Reading<'a> {
     path: &'a Path,
 }
@@ -433,11 +433,11 @@ impl Reading<'_> {
         })
     }
 
-    /// Reads a text.
+    /// Reads a string.
     ///
     /// # Safety
     ///
-    /// Those of [`Items::slice`], here and below.
+    /// As [`Items::slice`], for this function and the next ones.
     unsafe fn text(&self, what: &'static str, text: Text) -> Result<String, LoadError> {
         if text.count > LONGEST {
             return self.mismatch(what, "a text of at most 4096 bytes", format!("{} bytes", text.count));
@@ -445,7 +445,7 @@ impl Reading<'_> {
         if text.items.is_null() && text.count > 0 {
             return self.mismatch(what, &format!("a pointer to {} bytes", text.count), "null");
         }
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let bytes = unsafe { text.slice() };
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
@@ -453,9 +453,9 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads the name of the backend. Other names are built from it.
+    /// Reads the name of the backend. Only some characters are allowed, because other names are built from it.
     unsafe fn name(&self, text: Text) -> Result<String, LoadError> {
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let name = unsafe { self.text("name", text) }?;
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match !name.is_empty() && name.chars().all(fits) {
@@ -464,7 +464,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a set of types; `None` if an open backend reports them.
+    /// Reads a set of element types. Returns `None` if only an open backend can report them.
     fn types(&self, bits: u64) -> Result<Option<DataTypes>, LoadError> {
         if bits == 0 {
             return Ok(None);
@@ -482,10 +482,10 @@ impl Reading<'_> {
         if list.count > MOST {
             return self.mismatch("number of options", "at most 65536", list.count.to_string());
         }
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let list = unsafe { list.slice() };
         let read = |option: &OptionSpec| {
-            // SAFETY: what the caller promises.
+            // SAFETY: the caller upholds the safety contract of this function.
             let (name, kind, initial, about) = unsafe {
                 (
                     self.text("name of an option", option.name)?,
@@ -527,10 +527,10 @@ impl Reading<'_> {
                 format!("null, and {} operations", list.count),
             );
         }
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract of this function.
         let list = unsafe { list.slice() };
         let find = |text: &Text| {
-            // SAFETY: what the caller promises.
+            // SAFETY: the caller upholds the safety contract of this function.
             let name = unsafe { self.text("name of a native operation", *text) }?;
             match operation(&name) {
                 Ok(row) if row.family != bb_ir::op::Family::Primitive => Ok(row),
@@ -548,14 +548,14 @@ impl Reading<'_> {
     }
 }
 
-/// Returns the types of a set of bits; `None` if a bit is not a type.
+/// Decodes a set of element types from bits. Returns `None` if a bit does not belong to a type.
 pub(super) fn types_of(bits: u64) -> Option<DataTypes> {
     let known = DataType::ALL.iter().fold(0u64, |all, dtype| all | 1 << dtype.to_onnx());
     let has = |dtype: &&DataType| bits >> dtype.to_onnx() & 1 == 1;
     (bits & !known == 0 && bits != 0).then(|| DataType::ALL.iter().filter(has).copied().collect())
 }
 
-/// Returns the error of a function that gave null instead of a backend, or of an open backend without types.
+/// Returns the error for a function that returned null instead of a backend, or for an open backend without element types.
 pub(super) fn wrong_instance(
     library: &BackendLibrary,
     what: &'static str,

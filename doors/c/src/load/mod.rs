@@ -1,8 +1,8 @@
-//! Backends from libraries.
+//! Loads backends from libraries.
 //!
-//! A library is checked against this version before any of its functions is called, and the results of its functions are checked against
-//! the interface. Nothing protects the program within a call: an access to foreign memory, an `abort` or an endless loop ends or stops the
-//! program, as in linked code.
+//! A library's interface version and description are checked before its other functions are called, and the results of its functions are
+//! checked against the interface. Nothing protects the program during a call: an access to foreign memory, an `abort` or an endless loop
+//! ends or stops the program, as in linked code.
 
 mod backend;
 mod calls;
@@ -27,11 +27,11 @@ use std::path::Path;
 /// The library stays loaded as long as the backend, one of its tensors or one of its graphs exists. [`BackendLibrary`] opens with
 /// options, and registers the backend by its name.
 ///
-/// Loading runs code of the file: load only what you would link.
+/// Loading runs code of the file, so load only files that you would also link.
 ///
 /// # Errors
 ///
-/// [`LoadError`]: the file is not a library of a backend, or is of another version; the backend cannot be opened.
+/// [`LoadError`] if the file is not a library of a backend or has another interface version, or if the backend cannot be opened.
 pub fn load_backend(path: impl AsRef<Path>) -> Result<LoadedBackend, LoadError> {
     BackendLibrary::load(path)?.open(&OpenOptions::default())
 }

@@ -1,18 +1,18 @@
-//! Libraries from a list of folders and files.
+//! Loads libraries from a list of folders and files.
 
 use super::{BackendLibrary, LoadError};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// The environment variable that the command line and the Python package obey: folders and files, with the separator of `PATH`.
+/// The environment variable with folders and files of libraries, separated like `PATH`. The command line and the Python package read it.
 pub const PATH_VARIABLE: &str = "BB_BACKEND_PATH";
 
-/// Loads and registers all libraries of a list of folders and files, with the separator of `PATH`. In a folder, all files with the system's
-/// extension of libraries count, sorted by name.
+/// Loads and registers all libraries of a list of folders and files, which are separated like `PATH`. In a folder, these are all files with
+/// the system's extension of shared libraries, sorted by name.
 ///
 /// # Errors
 ///
-/// The first library that cannot be loaded or registered; those before it stay known.
+/// The error of the first library that cannot be loaded or registered. The libraries before it stay registered.
 pub fn load_path(list: &OsStr) -> Result<Vec<BackendLibrary>, LoadError> {
     let mut files = Vec::new();
     for entry in std::env::split_paths(list).filter(|entry| !entry.as_os_str().is_empty()) {

@@ -1,4 +1,4 @@
-//! Making the backend of a library known by its name.
+//! Registers the backend of a library by its name.
 
 use super::library::OwnedOption;
 use super::{BackendLibrary, LoadError};
@@ -15,11 +15,11 @@ impl BackendLibrary {
     ///
     /// [`Registry::remove`](bb_core::Registry::remove) undoes this; open backends stay usable.
     ///
-    /// Registering the same version of a library again changes nothing.
+    /// Registering the same version of a library again has no effect.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Register`] if another backend has the name, or no backend can have it.
+    /// [`LoadError::Register`] if another backend has the name, or if the name is not allowed.
     pub fn register(&self) -> Result<(), LoadError> {
         let of = Added {
             name: self.0.name,
@@ -48,7 +48,7 @@ impl BackendLibrary {
         }
     }
 
-    /// Returns the error of opening the backend as one of `bb`, which keeps the kind.
+    /// Converts an error of opening the backend to an error of `bb` of the same kind.
     fn unavailable(&self, error: LoadError) -> BoxError {
         match error {
             LoadError::Failed { kind, message, function, .. } => {
@@ -59,12 +59,12 @@ impl BackendLibrary {
     }
 }
 
-/// Returns whether a record belongs to a library.
+/// Returns whether a registration belongs to a library.
 fn is(entry: &Registration, of: &Added) -> bool {
     (entry.name, entry.version, entry.path) == (of.name, of.version, of.path)
 }
 
-/// Returns options that live as long as the program. Each list is leaked once.
+/// Returns a list of options with a static lifetime. Each distinct list is leaked only once.
 fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     static KEPT: Mutex<Vec<&'static [OpenOption]>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,14 +76,14 @@ fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
     new
 }
 
-/// The invalid part of an option: its description, the expected value, and the value that the library has.
+/// The invalid part of an option: its description, the expected value, and the library's value.
 pub(super) type WrongOption = (&'static str, &'static str, String);
 
-/// Returns an option as a record, whose texts live as long as the program.
+/// Converts an option of a library. The strings of the result live as long as the program.
 ///
 /// # Errors
 ///
-/// The first part that is invalid.
+/// The first invalid part of the option.
 pub(super) fn open_option(option: &OwnedOption) -> Result<OpenOption, WrongOption> {
     let OwnedOption { name, kind, initial, about } = option;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! From a file or bytes, and options, to a model on a backend.
+//! Loads a model from a file or bytes, and prepares it on a backend with the options of a session.
 
 use super::SessionModel;
 use crate::environment::OrtEnv;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// The environment variable with the name of the backend.
 const BACKEND: &str = "BB_BACKEND";
 
-/// Where a model comes from.
+/// The source of a model.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     /// A file.
@@ -31,11 +31,11 @@ pub(crate) enum Source<'a> {
     Bytes(Bytes),
 }
 
-/// Loads a model and prepares it.
+/// Loads a model and compiles it for its backend.
 ///
 /// # Errors
 ///
-/// Those of [`CallError`] that a model, a backend or settings cause; [`CallError::LoadStopped`] if the options stop it.
+/// Any [`CallError`] about the model, the backend or the settings; [`CallError::LoadStopped`] if the options stop loading.
 pub(crate) fn load(
     env: &OrtEnv,
     options: Option<&OrtSessionOptions>,
@@ -62,7 +62,7 @@ pub(crate) fn load(
     }
 }
 
-/// Logs the placement of the nodes of a model, and the model's false claims.
+/// Logs the placement of a model's nodes, and declarations of the model that are false.
 fn tell(env: &OrtEnv, settings: &Settings, shared: &SessionModel) {
     let Some(logger) = settings.logger.or(env.logger) else { return };
     let least = settings.severity.unwrap_or_else(|| env.severity.load(Ordering::Relaxed));
@@ -91,7 +91,7 @@ fn limits(settings: &Settings) -> Result<Limits> {
     Ok(limits)
 }
 
-/// Loads the libraries of `BB_BACKEND_PATH`, once. If one cannot be loaded, no session opens.
+/// Loads the libraries of `BB_BACKEND_PATH` at the first call. If one cannot be loaded, no session can be opened.
 fn obey_the_environment() -> Result<()> {
     static OBEYED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
@@ -106,7 +106,7 @@ fn obey_the_environment() -> Result<()> {
     OBEYED.get_or_init(obey).clone().map_err(|message| CallError::Libraries { message })
 }
 
-/// Opens the backend that the settings, or else the environment variable, name; with the threads that the program made for it.
+/// Opens the backend that the settings name, or else the environment variable. Also returns the threads that the program created for it.
 fn open(settings: &Settings, env: &OrtEnv) -> Result<(BackendHandle, Option<ProgramThreads>)> {
     obey_the_environment()?;
     let variable = std::env::var(BACKEND).ok().filter(|name| !name.is_empty());
@@ -124,7 +124,7 @@ fn open(settings: &Settings, env: &OrtEnv) -> Result<(BackendHandle, Option<Prog
         return bb::backend(name).map(|on| (on, None)).map_err(CallError::Load);
     };
     match bb::backend_with(name, &OpenOptions::default().with_threads(at_most(threads))) {
-        // Programs for ONNX Runtime set threads without knowing the backend, so that one without threads leaves them out.
+        // Programs for ONNX Runtime set a number of threads without knowing the backend, so a backend without this option ignores it.
         Err(bb::Error::OpenOption { option: OpenOption::Threads, .. }) => bb::backend(name),
         opened => opened,
     }
@@ -132,9 +132,9 @@ fn open(settings: &Settings, env: &OrtEnv) -> Result<(BackendHandle, Option<Prog
     .map_err(CallError::Load)
 }
 
-/// Returns a number of threads, or the greatest that there may be.
+/// Limits a number of threads to the maximum.
 fn at_most(threads: NonZeroUsize) -> NonZeroUsize {
-    // More threads than there may be are no error in ONNX Runtime.
+    // ONNX Runtime accepts numbers above the limit, so this is not an error.
     threads.min(NonZeroUsize::new(bb::most_threads()).unwrap_or(threads))
 }
 
@@ -179,7 +179,7 @@ fn module(settings: &Settings, source: &Source<'_>, limits: &Limits) -> Result<(
 /// Applies the settings to a model.
 fn fix(model: &mut ModelProto, settings: &Settings) -> Result<()> {
     for dim in &settings.dims {
-        // As in ONNX Runtime, a name that the model does not have changes nothing.
+        // As in ONNX Runtime, a name that the model does not have has no effect.
         let _unknown = check::fix_dims(model, std::slice::from_ref(dim));
     }
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
@@ -188,7 +188,7 @@ fn fix(model: &mut ModelProto, settings: &Settings) -> Result<()> {
             fix_denotations(ty, &settings.denotations);
         }
     }
-    // A name that the model does not have changes nothing either.
+    // Here, too, a name that the model does not have has no effect.
     let _unknown = check::replace_constants(model, &settings.initializers)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Port};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The greatest number of compiled models in the cache of a session, each for its own list of outputs.
+/// The maximum number of compiled models in the cache of a session. Each computes a different list of outputs.
 const KEPT: usize = 16;
 
 /// `OrtSession`. Threads may share it.
@@ -29,20 +29,20 @@ pub(crate) struct SessionModel {
     module: Module,
     options: CompileOptions,
     all: Arc<CompiledModel>,
-    /// The models compiled for some of the outputs, the last used last.
+    /// The models compiled for other lists of outputs, with the most recently used last.
     others: Mutex<Vec<(Vec<String>, Arc<CompiledModel>)>>,
-    /// The inputs that a run needs.
+    /// The inputs that a run requires.
     inputs: Vec<Port>,
     /// The inputs that have a default value in the model.
     initializers: Vec<Port>,
-    /// The threads that the program made, which end with the session.
+    /// The threads that the program created. They end with the session.
     _threads: Option<ProgramThreads>,
 }
 
 /// A model that is compiled for a list of outputs.
 pub(crate) struct CompiledModel {
     pub(crate) executable: Arc<dyn ErasedExecutable>,
-    /// Whether nothing goes in or out but tensors.
+    /// Whether all inputs and outputs are tensors.
     pub(crate) tensors: bool,
 }
 
@@ -51,7 +51,7 @@ impl CompiledModel {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's errors.
     fn new(
         on: &BackendHandle,
         module: Module,
@@ -64,12 +64,12 @@ impl CompiledModel {
     }
 }
 
-/// The extent that the plan of a new session assumes where the model declares none: 1 on the outermost axis, which is the batch of most
-/// models, and this number on others.
+/// The extent that the first plan of a session assumes for a dimension without a declared extent. The outermost dimension is an exception:
+/// it is usually the batch, so 1 is assumed.
 const LIKELY_EXTENT: usize = 16;
 
-/// Plans the first run while the session opens, as far as the declared inputs determine it. Weights are packed then, also if the
-/// first run has other extents.
+/// Plans the first run while the session opens, with likely extents where the model declares none. This also packs the weights, which helps
+/// even if the first run has other extents.
 fn plan_likely(executable: &dyn ErasedExecutable) {
     let likely = |(axis, dim): (usize, &Dim)| match dim {
         Dim::Known(extent) => *extent,
@@ -85,7 +85,7 @@ fn plan_likely(executable: &dyn ErasedExecutable) {
     let types: Vec<_> = types.collect();
     let inputs: Vec<_> =
         types.iter().map(|ty| ty.as_ref().map(|(dtype, shape)| (*dtype, &**shape))).collect();
-    // A model may have other inputs in mind. The first run reports its errors.
+    // The likely extents may not fit the model. The error is ignored, because the first run reports its own errors.
     let _planned_by_the_first_run = executable.plan_ahead(&inputs);
 }
 
@@ -94,7 +94,7 @@ impl SessionModel {
     ///
     /// # Errors
     ///
-    /// The backend's own, as [`CallError::Load`].
+    /// The backend's errors, as [`CallError::Load`].
     pub(crate) fn new(
         (on, threads): (BackendHandle, Option<ProgramThreads>),
         module: Module,
@@ -109,7 +109,7 @@ impl SessionModel {
         Ok(SessionModel { on, facts, module, options, all, others, inputs, initializers, _threads })
     }
 
-    /// Returns the inputs that a run needs.
+    /// Returns the inputs that a run requires.
     pub(crate) fn inputs(&self) -> &[Port] {
         &self.inputs
     }
@@ -124,11 +124,11 @@ impl SessionModel {
         self.all.executable.outputs()
     }
 
-    /// Returns the model compiled for outputs of these names; for all outputs, in any order, it is the session's own.
+    /// Returns the model compiled for these outputs. If all outputs are requested, in any order, this is the session's own compiled model.
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownOutput`]; the backend's own.
+    /// [`CallError::UnknownOutput`]; the backend's errors.
     pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<CompiledModel>> {
         let known = self.outputs();
         if let Some(name) = names.iter().find(|name| !known.iter().any(|port| port.name == **name)) {

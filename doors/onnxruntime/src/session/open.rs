@@ -1,4 +1,4 @@
-//! The functions that make and release sessions.
+//! The functions that create and release sessions.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::OrtSession;
@@ -12,11 +12,11 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// `OrtPrepackedWeightsContainer`: weights that sessions share. bb's plans share theirs anyway, so that nothing is in it.
+/// `OrtPrepackedWeightsContainer`: weights that sessions share. It is always empty, because bb's plans share packed weights without it.
 #[derive(Debug)]
 pub(crate) struct OrtPrepackedWeightsContainer(());
 
-/// Makes a session of a file.
+/// Creates a session from a file.
 ///
 /// # Safety
 ///
@@ -27,7 +27,7 @@ unsafe fn of_file(
     options: *const OrtSessionOptions,
     out: *mut *mut OrtSession,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (env, file, options, out) = unsafe {
         let out = OutPlace::at(out, "a place for a session")?;
         (object(env, "an environment")?, path(file)?, options.as_ref(), out)
@@ -37,7 +37,7 @@ unsafe fn of_file(
     Ok(())
 }
 
-/// Makes a session of bytes.
+/// Creates a session from bytes.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ unsafe fn of_bytes(
     options: *const OrtSessionOptions,
     out: *mut *mut OrtSession,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (env, model, options, out) = unsafe {
         let out = OutPlace::at(out, "a place for a session")?;
         (object(env, "an environment")?, list(first.cast::<u8>(), length, "a model")?, options.as_ref(), out)
@@ -60,19 +60,19 @@ unsafe fn of_bytes(
 }
 
 functions! {
-    /// Makes a session of the model in a file.
+    /// Creates a session from a model file.
     CreateSession(env: *const OrtEnv, file: *const PathChar, options: *const OrtSessionOptions, out: *mut *mut OrtSession) {
         of_file(env, file, options, out)
     }
 
-    /// Makes a session of a serialized model, which is copied.
+    /// Creates a session from a serialized model. The bytes are copied.
     CreateSessionFromArray(
         env: *const OrtEnv, model: *const c_void, length: usize, options: *const OrtSessionOptions, out: *mut *mut OrtSession,
     ) {
         of_bytes(env, model, length, options, out)
     }
 
-    /// Makes a session of the model in a file; the container stays empty.
+    /// Creates a session from a model file. The container stays empty.
     CreateSessionWithPrepackedWeightsContainer(
         env: *const OrtEnv, file: *const PathChar, options: *const OrtSessionOptions,
         _weights: *mut OrtPrepackedWeightsContainer, out: *mut *mut OrtSession,
@@ -80,7 +80,7 @@ functions! {
         of_file(env, file, options, out)
     }
 
-    /// Makes a session of a serialized model, which is copied; the container stays empty.
+    /// Creates a session from a serialized model. The bytes are copied. The container stays empty.
     CreateSessionFromArrayWithPrepackedWeightsContainer(
         env: *const OrtEnv, model: *const c_void, length: usize, options: *const OrtSessionOptions,
         _weights: *mut OrtPrepackedWeightsContainer, out: *mut *mut OrtSession,
@@ -88,7 +88,7 @@ functions! {
         of_bytes(env, model, length, options, out)
     }
 
-    /// Makes a container, which stays empty.
+    /// Creates a container, which stays empty.
     CreatePrepackedWeightsContainer(out: *mut *mut OrtPrepackedWeightsContainer) {
         OutPlace::at(out, "a place for a container")?.give(OrtPrepackedWeightsContainer(()));
         Ok(())

@@ -12,55 +12,55 @@ use crate::types::OrtTypeInfo;
 use bb::Port;
 use std::ffi::c_char;
 
-/// One of the lists of a session.
+/// A function that selects a list of ports of a session, for example the inputs.
 type Ports = fn(&SessionModel) -> &[Port];
 
-/// Returns a list of a session.
+/// Returns a list of ports of a session.
 ///
 /// # Safety
 ///
 /// As [`object`].
 unsafe fn ports<'a>(session: *const OrtSession, of: Ports) -> Result<&'a [Port]> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     Ok(of(&unsafe { object(session, "a session") }?.shared))
 }
 
-/// Writes the length of a list.
+/// Writes the length of a list of ports.
 ///
 /// # Safety
 ///
-/// As the functions of the table, and so are those below.
+/// As the functions of the table. This also holds for the functions below.
 unsafe fn count(session: *const OrtSession, out: *mut usize, of: Ports) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (ports, out) = unsafe { (ports(session, of)?, OutPlace::at(out, "a place for a count")?) };
     out.put(ports.len());
     Ok(())
 }
 
-/// Returns a port.
+/// Returns a port by its index.
 ///
 /// # Safety
 ///
 /// As [`count`].
 unsafe fn port<'a>(session: *const OrtSession, index: usize, of: Ports) -> Result<&'a Port> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let ports = unsafe { ports(session, of) }?;
     ports.get(index).ok_or(CallError::Index { what: "inputs or outputs", index, count: ports.len() })
 }
 
-/// Writes a type.
+/// Writes the type of a port.
 ///
 /// # Safety
 ///
 /// As [`count`].
 unsafe fn ty(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo, of: Ports) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (port, out) = unsafe { (port(session, index, of)?, OutPlace::at(out, "a place for a type")?) };
     out.give(OrtTypeInfo::of(&port.ty)?);
     Ok(())
 }
 
-/// Writes a name.
+/// Writes the name of a port.
 ///
 /// # Safety
 ///
@@ -72,7 +72,7 @@ unsafe fn name(
     out: *mut *mut c_char,
     of: Ports,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (port, allocator, out) = unsafe {
         (port(session, index, of)?, Allocator::of(allocator)?, OutPlace::at(out, "a place for a name")?)
     };
@@ -80,7 +80,7 @@ unsafe fn name(
     Ok(())
 }
 
-/// Writes the kinds of memory: the host's.
+/// Writes the memory types of the ports, which are always the host's memory.
 ///
 /// # Safety
 ///
@@ -91,13 +91,13 @@ unsafe fn memories(
     room: usize,
     of: Ports,
 ) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let needed = unsafe { ports(session, of) }?.len();
     if room != needed {
         return Err(CallError::Count { what: "places for kinds of memory", expected: needed, got: room });
     }
     for index in 0..needed {
-        // SAFETY: there are as many places.
+        // SAFETY: `room` is the number of elements, and equals `needed`.
         unsafe { OutPlace::at(out.wrapping_add(index), "places for kinds of memory") }?
             .put(OrtMemoryInfo::host());
     }
@@ -105,17 +105,17 @@ unsafe fn memories(
 }
 
 functions! {
-    /// Returns how many inputs a run needs.
+    /// Returns the number of inputs that a run requires.
     SessionGetInputCount(session: *const OrtSession, out: *mut usize) {
         count(session, out, SessionModel::inputs)
     }
 
-    /// Returns how many outputs there are.
+    /// Returns the number of outputs.
     SessionGetOutputCount(session: *const OrtSession, out: *mut usize) {
         count(session, out, SessionModel::outputs)
     }
 
-    /// Returns how many inputs have a default value in the model.
+    /// Returns the number of inputs that have a default value in the model.
     SessionGetOverridableInitializerCount(session: *const OrtSession, out: *mut usize) {
         count(session, out, SessionModel::initializers)
     }
@@ -152,17 +152,17 @@ functions! {
         name(session, index, allocator, out, SessionModel::initializers)
     }
 
-    /// Returns the kinds of memory of the inputs.
+    /// Returns the memory types of the inputs.
     SessionGetMemoryInfoForInputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
         memories(session, out, count, SessionModel::inputs)
     }
 
-    /// Returns the kinds of memory of the outputs.
+    /// Returns the memory types of the outputs.
     SessionGetMemoryInfoForOutputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
         memories(session, out, count, SessionModel::outputs)
     }
 
-    /// Returns when measuring began: 0, because nothing is measured.
+    /// Returns 0 as the start time of profiling, because sessions are not profiled.
     SessionGetProfilingStartTimeNs(session: *const OrtSession, out: *mut u64) {
         object(session, "a session")?;
         OutPlace::at(out, "a place for a time")?.put(0);
@@ -176,7 +176,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns an allocator of a session: always the library's own.
+    /// Returns an allocator for a session, which is always the library's own.
     CreateAllocator(session: *const OrtSession, info: *const OrtMemoryInfo, out: *mut *mut OrtAllocator) {
         object(session, "a session")?;
         object(info, "a kind of memory")?.check_host()?;

@@ -1,4 +1,4 @@
-//! Runs.
+//! The functions that run sessions.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::{OrtSession, SessionModel};
@@ -16,15 +16,16 @@ use bb_ort_plugin::lending::Lending;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// A requested output of a run, and the value for it, if the program has one.
+/// The name of a requested output, and the program's value for it if there is one.
 pub(crate) type Wanted<'a> = (&'a str, Option<Arc<HeldValue>>);
 
 impl SessionModel {
-    /// Runs the model on inputs by name, and returns the values of the outputs. A value that the program has for an output is written.
+    /// Runs the model on named inputs, and returns the values of the outputs. If the program passed a value for an output, the result is
+    /// written into it.
     ///
     /// # Errors
     ///
-    /// [`CallError::Run`]; [`CallError::UnknownOutput`]; [`CallError::Output`] if a result does not fit the value for it.
+    /// [`CallError::Run`]; [`CallError::UnknownOutput`]; [`CallError::Output`] if a result does not fit the program's value for it.
     pub(crate) fn run(
         &self,
         inputs: &[(&str, Arc<HeldValue>)],
@@ -70,7 +71,7 @@ impl SessionModel {
         self.give(executable.outputs(), results, outputs)
     }
 
-    /// Makes operands of the inputs, in the order of the ports.
+    /// Converts the inputs to operands, in the order of the ports.
     fn operands(
         &self,
         ports: &[bb::Port],
@@ -90,9 +91,10 @@ impl SessionModel {
                 return Err(run(bb::Error::RepeatedInput { name: (*name).to_owned() }));
             }
         }
-        // Other backends may keep operands for longer than a run.
+        // Only the CPU backend borrows operands. Other backends may keep operands longer than the run.
         let lends = self.on.typed::<Cpu>().is_some();
-        // A value that is written while results are copied must not be read by them.
+        // An input is not borrowed if it overlaps an output value, because results are copied into that value while they may still refer to
+        // the input.
         let written = |value: &HeldValue| {
             let tensors = outputs.iter().filter_map(|(_, into)| into.as_ref()?.tensor().ok());
             tensors.into_iter().any(|tensor| value.overlaps(tensor))
@@ -108,7 +110,7 @@ impl SessionModel {
         ports.iter().map(operand).collect()
     }
 
-    /// Makes values from results, or writes the results into the program's values.
+    /// Creates values from results, or writes the results into the program's values.
     fn give(
         &self,
         ports: &[bb::Port],
@@ -151,8 +153,8 @@ impl SessionModel {
     }
 }
 
-/// Returns an operand without its dimensions, if it has one element and the model declares a scalar: ONNX Runtime does not compare the rank
-/// of this input, and programs rely on it.
+/// Removes the dimensions of an operand with one element if the model declares a scalar. ONNX Runtime does not check the rank of these
+/// inputs, and programs rely on it.
 fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<TensorData>> {
     let is_declared = matches!(&port.ty, ValueType::Tensor { shape: Some(dims), .. } if dims.is_empty());
     match value {
@@ -163,13 +165,13 @@ fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<Ten
     }
 }
 
-/// Reads the arguments of a run, runs, and writes the outputs.
+/// Reads the arguments of a run, runs the model, and writes the outputs.
 ///
 /// # Safety
 ///
 /// The pointers are null or conform to the header.
 unsafe fn run(call: &RunArguments) -> Result<()> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (session, options, names, inputs) = unsafe {
         (
             object(call.session, "a session")?,
@@ -178,7 +180,7 @@ unsafe fn run(call: &RunArguments) -> Result<()> {
             list(call.inputs, call.input_count, "inputs")?,
         )
     };
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     let (output_names, outputs) = unsafe {
         (
             list(call.output_names, call.output_count, "names of outputs")?,
@@ -189,12 +191,12 @@ unsafe fn run(call: &RunArguments) -> Result<()> {
         return Err(CallError::Count { what: "outputs at least", expected: 1, got: 0 });
     }
     let input = |(name, value): (&*const c_char, &*const OrtValue)| {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         unsafe { Ok((text(*name, "the name of an input")?, object(*value, "an input")?.held.clone())) }
     };
     let inputs = names.iter().zip(inputs).map(input).collect::<Result<Vec<_>>>()?;
     let output = |(name, value): (&*const c_char, &*mut OrtValue)| {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (name, value) = unsafe { (text(*name, "the name of an output")?, value.as_ref()) };
         Ok((name, value.map(|value| value.held.clone())))
     };
@@ -202,7 +204,7 @@ unsafe fn run(call: &RunArguments) -> Result<()> {
     let results = session.shared.run(&inputs, &wanted, options)?;
     for (index, (held, (_, given))) in results.into_iter().zip(&wanted).enumerate() {
         if given.is_none() {
-            // SAFETY: the caller says that there are as many places as names.
+            // SAFETY: the caller guarantees that the list of outputs has the length of the list of names.
             unsafe { call.outputs.add(index).write(Box::into_raw(Box::new(OrtValue { held }))) };
         }
     }
@@ -224,28 +226,29 @@ struct RunArguments {
 /// `RunAsyncCallbackFn`.
 type Callback = unsafe extern "system" fn(*mut c_void, *mut *mut OrtValue, usize, *mut OrtStatus);
 
-/// A run in another thread, and the callback for its end.
+/// A run in another thread, and the callback that is called when it ends.
 struct LaterCall {
     call: RunArguments,
     callback: Callback,
     data: *mut c_void,
 }
 
-// SAFETY: the header says that what the arguments point to lives until the callback is called, and that threads may share it.
+// SAFETY: the header requires that all memory behind the arguments lives until the callback is called, and that threads may share it.
 unsafe impl Send for LaterCall {}
 
 impl LaterCall {
-    /// Runs, and calls the program's callback.
+    /// Runs the model, and calls the program's callback.
     fn run(self) {
-        // SAFETY: the header says so of the arguments.
+        // SAFETY: the header requires that the arguments are valid.
         let status: RawStatus = guarded(|| unsafe { run(&self.call) });
-        // SAFETY: the program gave the function for these arguments, and it releases the status.
+        // SAFETY: the program passed the callback for these arguments. The callback releases the status.
         unsafe { (self.callback)(self.data, self.call.outputs, self.call.output_count, status) };
     }
 }
 
 functions! {
-    /// Runs a model on inputs by name. A place that is null gets a new value, and a value in a place is written.
+    /// Runs a model on named inputs. If the pointer to an output value is null, a new value is created; otherwise the result is written
+    /// into the value.
     Run(
         session: *mut OrtSession, options: *const OrtRunOptions, input_names: *const *const c_char,
         inputs: *const *const OrtValue, input_count: usize, output_names: *const *const c_char, output_count: usize,
@@ -255,7 +258,7 @@ functions! {
         run(&RunArguments { session, options, input_names, inputs, input_count, output_names, output_count, outputs })
     }
 
-    /// Runs a model in a separate thread, which then calls the program.
+    /// Runs a model in a separate thread, which then calls the program's callback.
     RunAsync(
         session: *mut OrtSession, options: *const OrtRunOptions, input_names: *const *const c_char,
         inputs: *const *const OrtValue, input_count: usize, output_names: *const *const c_char, output_count: usize,

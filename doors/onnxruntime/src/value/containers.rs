@@ -1,4 +1,4 @@
-//! The functions about all values, and about sequences and maps.
+//! The functions for values of any kind, and for sequences and maps.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::{HeldValue, OrtValue};
@@ -19,11 +19,11 @@ use std::sync::Arc;
 ///
 /// As [`object`].
 unsafe fn held<'a>(value: *const OrtValue) -> Result<&'a Arc<HeldValue>> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(value, "a value") }.map(|value| &value.held)
 }
 
-/// Returns the parts of a sequence or a map, whose parts are the keys and the values.
+/// Returns the parts of a value: the items of a sequence, or the keys and the values of a map.
 fn parts(value: &HeldValue) -> Result<Vec<&Arc<HeldValue>>> {
     match value {
         HeldValue::Sequence { items, .. } => Ok(items.iter().collect()),
@@ -32,7 +32,7 @@ fn parts(value: &HeldValue) -> Result<Vec<&Arc<HeldValue>>> {
     }
 }
 
-/// Makes a sequence, whose items have one type.
+/// Creates a sequence. All items must have the same type.
 fn sequence(items: Vec<Arc<HeldValue>>) -> Result<HeldValue> {
     let kind = |ty: &ValueType| match ty {
         ValueType::Tensor { dtype, .. } => Some(ValueType::Tensor { dtype: *dtype, shape: None }),
@@ -55,7 +55,7 @@ fn sequence(items: Vec<Arc<HeldValue>>) -> Result<HeldValue> {
     Ok(HeldValue::Sequence { items, of })
 }
 
-/// Makes a map of a tensor of keys and one of values.
+/// Creates a map from a tensor of keys and a tensor of values.
 fn map(items: &[Arc<HeldValue>]) -> Result<HeldValue> {
     let [keys, values] = items else {
         return Err(CallError::Count {
@@ -92,7 +92,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns whether a value is anything but an optional without content.
+    /// Returns whether a value has content. Only an optional may have none.
     HasValue(value: *const OrtValue, out: *mut c_int) {
         let has = !matches!(**held(value)?, HeldValue::Absent(_));
         OutPlace::at(out, "a place for the answer")?.put(c_int::from(has));
@@ -118,7 +118,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns a part of a sequence, or the keys or the values of a map. It shares the tensor with the whole.
+    /// Returns an item of a sequence, or the keys or the values of a map. The result shares the tensor with the container.
     GetValue(value: *const OrtValue, index: c_int, _allocator: *mut OrtAllocator, out: *mut *mut OrtValue) {
         let (parts, out) = (parts(held(value)?)?, OutPlace::at(out, "a place for a value")?);
         let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -127,14 +127,14 @@ functions! {
         Ok(())
     }
 
-    /// Returns how many parts a value has: 2 for a map.
+    /// Returns the number of parts of a value, which is 2 for a map.
     GetValueCount(value: *const OrtValue, out: *mut usize) {
         let count = parts(held(value)?)?.len();
         OutPlace::at(out, "a place for a count")?.put(count);
         Ok(())
     }
 
-    /// Makes a sequence of values, or a map of its keys and its values. It shares their tensors.
+    /// Creates a sequence from its items, or a map from its keys and its values. The container shares their tensors.
     CreateValue(values: *const *const OrtValue, count: usize, kind: c_int, out: *mut *mut OrtValue) {
         let (values, out) = (list(values, count, "values")?, OutPlace::at(out, "a place for a value")?);
         let items = values.iter().map(|value| held(*value).cloned()).collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,6 @@
-//! Values: tensors, and sequences, maps and optionals of them.
+//! Values: tensors, and sequences, maps and optionals that contain them.
 //!
-//! An `OrtValue` is a handle: bound values, parts of a sequence and results share the tensor with it.
+//! An `OrtValue` is a handle. Bindings, sequences and results may share the tensor with it.
 
 pub(crate) mod containers;
 pub(crate) mod result;
@@ -27,14 +27,14 @@ pub(crate) struct OrtValue {
 pub(crate) enum HeldValue {
     /// A tensor.
     Tensor(ValueTensor),
-    /// Values of one type.
+    /// A list of values of one type.
     Sequence {
         /// The values.
         items: Vec<Arc<HeldValue>>,
-        /// Their type.
+        /// The type of all items.
         of: ValueType,
     },
-    /// Values by key.
+    /// A map, as a tensor of keys and a tensor of values.
     Map {
         /// A tensor of rank 1.
         keys: Arc<HeldValue>,
@@ -46,7 +46,7 @@ pub(crate) enum HeldValue {
 }
 
 impl HeldValue {
-    /// Returns the kind as text for messages.
+    /// Returns the name of the kind for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             HeldValue::Tensor(_) => "a tensor",
@@ -84,11 +84,11 @@ impl HeldValue {
         }
     }
 
-    /// Returns the value in bb's form, with copied or borrowed elements.
+    /// Converts the value to bb's type, with copied or borrowed elements.
     ///
     /// # Errors
     ///
-    /// An error of the elements.
+    /// An error of reading the elements.
     pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<OnnxValue<TensorData>> {
         Ok(match self {
             HeldValue::Tensor(tensor) => OnnxValue::Tensor(tensor.data(elements)?),
@@ -102,7 +102,7 @@ impl HeldValue {
         })
     }
 
-    /// Returns whether a tensor of this value is in memory that a tensor uses, too.
+    /// Returns whether any tensor in this value uses the same memory as a tensor.
     pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
         match self {
             HeldValue::Tensor(tensor) => tensor.overlaps(other),

@@ -1,4 +1,4 @@
-//! Values that a run makes.
+//! Converts the results of a run to values.
 
 use super::{HeldValue, ValueTensor};
 use crate::allocator::own;
@@ -10,16 +10,16 @@ use bb::{BackendHandle, DataType, TensorData, Value};
 use bb_cpu::Cpu;
 use std::sync::Arc;
 
-/// Returns the error of a run.
+/// Returns a function that converts an error of a run. The backend determines the kind of the error.
 pub(crate) fn failed(on: &BackendHandle) -> impl Fn(bb::Error) -> CallError + '_ {
     |source| CallError::Run { kind: on.error_kind(&source), source }
 }
 
-/// Makes a value from a result of the given type. The elements of the CPU backend are used in place.
+/// Converts a result to a value of the type `ty`. Elements of the CPU backend are used without copying.
 ///
 /// # Errors
 ///
-/// The backend's own; [`CallError::Memory`].
+/// The backend's errors; [`CallError::Memory`].
 pub(crate) fn of(on: &BackendHandle, result: OnnxValue<Value>, ty: &ValueType) -> Result<Arc<HeldValue>> {
     Ok(Arc::new(match result {
         OnnxValue::Tensor(x) => HeldValue::Tensor(tensor(on, x)?),
@@ -57,7 +57,7 @@ fn tensor(on: &BackendHandle, value: Value) -> Result<ValueTensor> {
         && !value.dtype().is_sub_byte()
     {
         let array = cpu.restore(&value).map_err(failed(on))?;
-        // The value holds the array, too.
+        // Releases the value's reference to the array, so that the array may be its sole owner.
         drop(value);
         return match array.into_sole() {
             Ok(elements) => Ok(ValueTensor::of_backend(elements)),
@@ -67,7 +67,7 @@ fn tensor(on: &BackendHandle, value: Value) -> Result<ValueTensor> {
     of_host(&on.to_host(&value).map_err(failed(on))?)
 }
 
-/// Copies a host tensor.
+/// Copies a host tensor into a new tensor.
 fn of_host(data: &TensorData) -> Result<ValueTensor> {
     if data.dtype() == DataType::String {
         return Ok(ValueTensor::of_strings(data));

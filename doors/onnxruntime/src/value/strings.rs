@@ -1,4 +1,4 @@
-//! The functions about tensors of strings.
+//! The functions for tensors of strings.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::OrtValue;
@@ -27,19 +27,19 @@ unsafe fn copy(text: &[u8], to: *mut u8, room: usize) -> Result<()> {
     if to.is_null() {
         return Err(CallError::Null { what: "memory for the text" });
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
     Ok(())
 }
 
-/// Returns an element.
+/// Returns an element, or an error if the index is out of range.
 fn at(texts: &mut [Vec<u8>], index: usize) -> Result<&mut Vec<u8>> {
     let count = texts.len();
     texts.get_mut(index).ok_or(CallError::Index { what: "strings", index, count })
 }
 
 functions! {
-    /// Writes all strings.
+    /// Replaces all strings.
     FillStringTensor(value: *mut OrtValue, texts: *const *const c_char, count: usize) {
         let mut own = tensor(value)?.strings()?;
         if own.len() != count {
@@ -50,21 +50,21 @@ functions! {
         Ok(())
     }
 
-    /// Writes one string.
+    /// Replaces one string.
     FillStringTensorElement(value: *mut OrtValue, text: *const c_char, index: usize) {
         let text = bytes(text, "a string")?.to_bytes().to_vec();
         *at(&mut tensor(value)?.strings()?, index)? = text;
         Ok(())
     }
 
-    /// Returns how many bytes all strings have together.
+    /// Returns the total length of all strings, in bytes.
     GetStringTensorDataLength(value: *const OrtValue, out: *mut usize) {
         let length = tensor(value)?.strings()?.iter().map(Vec::len).sum();
         OutPlace::at(out, "a place for a length")?.put(length);
         Ok(())
     }
 
-    /// Copies all strings, concatenated, and writes where each begins.
+    /// Copies all strings, concatenated, and writes the offset of each.
     GetStringTensorContent(value: *const OrtValue, to: *mut c_void, room: usize, offsets: *mut usize, count: usize) {
         let texts = tensor(value)?.strings()?;
         if count < texts.len() {
@@ -82,7 +82,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns how many bytes a string has.
+    /// Returns the length of a string, in bytes.
     GetStringTensorElementLength(value: *const OrtValue, index: usize, out: *mut usize) {
         let length = at(&mut tensor(value)?.strings()?, index)?.len();
         OutPlace::at(out, "a place for a length")?.put(length);
@@ -94,7 +94,7 @@ functions! {
         copy(at(&mut tensor(value)?.strings()?, index)?, to.cast(), room)
     }
 
-    /// Makes room for a string, which the program writes before it does anything else with the tensor.
+    /// Resizes a string and returns a pointer to its bytes. The program writes the bytes before it uses the tensor again.
     GetResizedStringTensorElementBuffer(value: *mut OrtValue, index: usize, length: usize, out: *mut *mut c_char) {
         let (mut texts, out) = (tensor(value)?.strings()?, OutPlace::at(out, "a place for a pointer")?);
         let text = at(&mut texts, index)?;

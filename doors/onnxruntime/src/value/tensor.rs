@@ -1,4 +1,4 @@
-//! Tensors, in memory of a program, of an allocator, or of the CPU backend.
+//! Tensors whose memory belongs to the program, an allocator, or the CPU backend.
 
 use crate::allocator::{Allocator, OrtAllocator};
 use crate::error::CallError;
@@ -10,15 +10,16 @@ use bb_ort_plugin::lending::Lending;
 use bytes::Bytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
+/// The maximum size in bytes of operands that are copied. A copy of few bytes is cheaper than lending them, and plans may keep small
+/// operands.
 const SMALL: usize = 4096;
 
-/// The transfer of an operand's elements.
+/// Whether a run copies or borrows the elements of an operand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OperandElements<'a> {
-    /// They are copied.
+    /// The elements are copied.
     Copied,
-    /// They are borrowed.
+    /// The elements are borrowed.
     Lent(&'a Lending),
 }
 
@@ -27,7 +28,7 @@ pub(crate) enum OperandElements<'a> {
 enum Owner {
     /// The program.
     Program,
-    /// An allocator, which the program keeps until the tensor is dropped.
+    /// An allocator. The program keeps it alive until the tensor is dropped.
     Allocator(*mut OrtAllocator),
     /// The CPU backend.
     Backend { _elements: SoleElements },
@@ -36,9 +37,9 @@ enum Owner {
 /// The elements of a tensor.
 #[derive(Debug)]
 enum Memory {
-    /// Elements of a size.
+    /// Elements of a fixed size.
     Elements { first: *mut u8, length: usize, owner: Owner },
-    /// Strings, which a program may write byte by byte.
+    /// Strings. A program may write their bytes directly.
     Strings(Mutex<Vec<Vec<u8>>>),
 }
 
@@ -47,12 +48,13 @@ enum Memory {
 pub(crate) struct ValueTensor {
     dtype: DataType,
     shape: Vec<usize>,
-    /// The shape in ONNX Runtime's form.
+    /// The shape in ONNX Runtime's type.
     extents: Vec<i64>,
     memory: Memory,
 }
 
-// SAFETY: the elements belong to the tensor or live as long as it; who writes them sees to it that nobody uses them meanwhile.
+// SAFETY: the elements belong to the tensor or live as long as it. A thread that writes them ensures that no other code uses them at the
+// same time.
 unsafe impl Send for ValueTensor {}
 // SAFETY: as above.
 unsafe impl Sync for ValueTensor {}
@@ -76,7 +78,7 @@ impl ValueTensor {
         ValueTensor { dtype, shape, extents, memory }
     }
 
-    /// Returns how many bytes the elements take.
+    /// Computes the size of the elements in bytes.
     ///
     /// # Errors
     ///
@@ -88,24 +90,25 @@ impl ValueTensor {
         Ok(size.ok_or_else(too_large)?)
     }
 
-    /// Makes a tensor of strings, all empty.
+    /// Creates a tensor of empty strings.
     ///
     /// # Errors
     ///
     /// [`bb::ir::Error::TooLarge`].
     pub(crate) fn empty_strings(shape: Vec<usize>) -> Result<ValueTensor> {
-        // A string takes more memory than a number, so a shape that is too large for numbers is too large for strings.
+        // Checks the size of a tensor of numbers with this shape: if that is too large, the strings are too large, because a string takes
+        // more memory.
         let count = ValueTensor::size(DataType::U64, &shape)? / 8;
         Ok(ValueTensor::new(DataType::String, shape, Memory::Strings(Mutex::new(vec![Vec::new(); count]))))
     }
 
-    /// Makes a tensor of strings.
+    /// Creates a tensor of strings.
     pub(crate) fn of_strings(data: &TensorData) -> ValueTensor {
         let texts = data.iter_bytes().map(<[u8]>::to_vec).collect();
         ValueTensor::new(DataType::String, data.shape().to_vec(), Memory::Strings(Mutex::new(texts)))
     }
 
-    /// Makes a tensor whose elements an allocator gives. They are not initialized by the allocators of programs, and 0 here.
+    /// Creates a tensor whose memory comes from an allocator. The elements are set to 0.
     ///
     /// # Errors
     ///
@@ -113,7 +116,7 @@ impl ValueTensor {
     ///
     /// # Safety
     ///
-    /// The allocator is one of this library or of the program, and lives as long as the tensor.
+    /// The allocator belongs to this library or to the program, and lives as long as the tensor.
     pub(crate) unsafe fn allocated(
         dtype: DataType,
         shape: Vec<usize>,
@@ -122,16 +125,16 @@ impl ValueTensor {
         let length = ValueTensor::size(dtype, &shape)?;
         let (mut first, mut owner) = (std::ptr::without_provenance_mut::<u8>(64), Owner::Program);
         if length > 0 {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller upholds the safety contract of this function.
             let block = unsafe { Allocator::of(allocator) }?.block(length)?;
-            // SAFETY: the block has as many bytes.
+            // SAFETY: the block has `length` bytes.
             unsafe { block.write_bytes(0, length) };
             (first, owner) = (block.as_ptr(), Owner::Allocator(allocator));
         }
         Ok(ValueTensor::new(dtype, shape, Memory::Elements { first, length, owner }))
     }
 
-    /// Makes a tensor over memory of the program. With an allocator, that frees the memory when the tensor is dropped.
+    /// Creates a tensor over memory of the program. If an allocator is passed, the allocator frees the memory when the tensor is dropped.
     ///
     /// # Errors
     ///
@@ -162,7 +165,7 @@ impl ValueTensor {
         Ok(ValueTensor::new(dtype, shape, Memory::Elements { first, length, owner }))
     }
 
-    /// Makes a tensor of elements that the CPU backend made.
+    /// Creates a tensor that owns elements of the CPU backend.
     pub(crate) fn of_backend(mut elements: SoleElements) -> ValueTensor {
         let (dtype, shape) = (elements.dtype(), elements.shape().to_vec());
         let (first, length) = (elements.as_mut_ptr(), elements.byte_len());
@@ -180,12 +183,12 @@ impl ValueTensor {
         &self.shape
     }
 
-    /// Returns the shape in ONNX Runtime's form.
+    /// Returns the shape in ONNX Runtime's type.
     pub(crate) fn extents(&self) -> &[i64] {
         &self.extents
     }
 
-    /// Returns the first byte of the elements, and how many there are.
+    /// Returns a pointer to the first byte of the elements, and the number of bytes.
     ///
     /// # Errors
     ///
@@ -213,26 +216,26 @@ impl ValueTensor {
         }
     }
 
-    /// Returns the tensor as bb takes it.
+    /// Converts the tensor to a host tensor of bb.
     ///
     /// # Errors
     ///
-    /// [`bb::ir::Error::BoolByte`] for a truth value other than 0 and 1.
+    /// [`bb::ir::Error::BoolByte`] for a boolean other than 0 and 1.
     pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<TensorData> {
         let (first, length) = match &self.memory {
             Memory::Elements { first, length, .. } => (*first, *length),
             Memory::Strings(_) => return self.texts(),
         };
         let bytes = match elements {
-            // SAFETY: the elements live as long as the tensor, which the caller holds until the lending ends.
+            // SAFETY: the elements live as long as the tensor, which the caller keeps until `lending` ends.
             OperandElements::Lent(lending) if length > SMALL => unsafe { lending.lend(first, length) },
-            // SAFETY: the elements are as many bytes, or none behind a pointer that is not null.
+            // SAFETY: the tensor has `length` bytes, or none and a pointer that is not null.
             _ => Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(first, length) }),
         };
         Ok(TensorData::adopt(self.dtype, &self.shape, bytes)?)
     }
 
-    /// Returns the tensor in bb's form, with copied elements.
+    /// Converts the tensor to a host tensor of bb, with copied elements.
     ///
     /// # Errors
     ///
@@ -248,11 +251,11 @@ impl ValueTensor {
         Ok(made.finish(&self.shape)?)
     }
 
-    /// Writes a host tensor of the same element type and shape.
+    /// Copies the elements of a host tensor with the same element type and shape into this tensor.
     ///
     /// # Errors
     ///
-    /// An error of the host tensor's elements.
+    /// An error of reading the host tensor's elements.
     pub(crate) fn fill(&self, data: &TensorData) -> Result<()> {
         match &self.memory {
             Memory::Strings(texts) => {
@@ -261,7 +264,8 @@ impl ValueTensor {
             }
             Memory::Elements { first, length, .. } => {
                 let bytes = data.unaligned_bytes()?;
-                // SAFETY: both are at least as long; the elements of a run's operand may be the same memory.
+                // SAFETY: both buffers have at least this length. `copy` allows overlap, because an operand of the run may use the same
+                // memory.
                 unsafe { std::ptr::copy(bytes.as_ptr(), *first, bytes.len().min(*length)) };
             }
         }

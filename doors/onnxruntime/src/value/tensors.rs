@@ -1,4 +1,4 @@
-//! The functions about tensors that are not text.
+//! The functions for tensors in general.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::{HeldValue, OrtValue, ValueTensor};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// As [`object`].
 pub(super) unsafe fn tensor<'a>(value: *const OrtValue) -> Result<&'a ValueTensor> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe { object(value, "a value") }?.held.tensor()
 }
 
@@ -30,7 +30,7 @@ fn give(out: &OutPlace<*mut OrtValue>, tensor: ValueTensor) {
 }
 
 functions! {
-    /// Makes a tensor whose elements an allocator gives.
+    /// Creates a tensor whose memory comes from an allocator.
     CreateTensorAsOrtValue(
         allocator: *mut OrtAllocator, extents: *const i64, rank: usize, element: c_int, out: *mut *mut OrtValue,
     ) {
@@ -44,7 +44,7 @@ functions! {
         Ok(())
     }
 
-    /// Makes a tensor over memory of the program.
+    /// Creates a tensor over memory of the program.
     CreateTensorWithDataAsOrtValue(
         info: *const OrtMemoryInfo, memory: *mut c_void, room: usize, extents: *const i64, rank: usize, element: c_int,
         out: *mut *mut OrtValue,
@@ -55,7 +55,7 @@ functions! {
         Ok(())
     }
 
-    /// Makes a tensor over memory that an allocator frees when the tensor is released.
+    /// Creates a tensor over memory that the allocator frees when the tensor is released.
     CreateTensorWithDataAndDeleterAsOrtValue(
         allocator: *mut OrtAllocator, memory: *mut c_void, room: usize, extents: *const i64, rank: usize, element: c_int,
         out: *mut *mut OrtValue,
@@ -66,21 +66,21 @@ functions! {
         Ok(())
     }
 
-    /// Returns the elements, which a program may write.
+    /// Returns a pointer to the elements, which a program may modify.
     GetTensorMutableData(value: *mut OrtValue, out: *mut *mut c_void) {
         let (first, _) = tensor(value)?.memory()?;
         OutPlace::at(out, "a place for a pointer")?.put(first.cast());
         Ok(())
     }
 
-    /// Returns the elements.
+    /// Returns a pointer to the elements.
     GetTensorData(value: *const OrtValue, out: *mut *const c_void) {
         let (first, _) = tensor(value)?.memory()?;
         OutPlace::at(out, "a place for a pointer")?.put(first.cast_const().cast());
         Ok(())
     }
 
-    /// Returns one element.
+    /// Returns a pointer to one element.
     TensorAt(value: *mut OrtValue, at: *const i64, rank: usize, out: *mut *mut c_void) {
         let (tensor, at) = (tensor(value)?, list(at, rank, "indices")?);
         let (first, _) = tensor.memory()?;
@@ -105,7 +105,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns how many bytes the elements take.
+    /// Returns the size of the elements in bytes.
     GetTensorSizeInBytes(value: *const OrtValue, out: *mut usize) {
         let (_, length) = tensor(value)?.memory()?;
         OutPlace::at(out, "a place for a size")?.put(length);
@@ -119,7 +119,7 @@ functions! {
         Ok(())
     }
 
-    /// Returns the element type, and the shape, which lives as long as the value.
+    /// Returns the element type and the shape. The shape lives as long as the value.
     GetTensorElementTypeAndShapeDataReference(
         value: *const OrtValue, element: *mut c_int, extents: *mut *const i64, rank: *mut usize,
     ) {
@@ -131,14 +131,14 @@ functions! {
         Ok(())
     }
 
-    /// Returns the kind of memory that the elements are in.
+    /// Returns the memory type of the elements.
     GetTensorMemoryInfo(value: *const OrtValue, out: *mut *const OrtMemoryInfo) {
         tensor(value)?;
         OutPlace::at(out, "a place for a kind of memory")?.put(OrtMemoryInfo::host());
         Ok(())
     }
 
-    /// Copies tensors to others of the same element types and sizes.
+    /// Copies the elements of tensors to other tensors of the same element types and sizes.
     CopyTensors(
         env: *mut OrtEnv, from: *const *const OrtValue, to: *const *mut OrtValue, _stream: *mut c_void, count: usize,
     ) {

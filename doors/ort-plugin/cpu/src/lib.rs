@@ -1,9 +1,9 @@
-//! The CPU backend as a plugin of ONNX Runtime.
+//! Exports the CPU backend as a plugin of ONNX Runtime.
 
-// The feature `mmap` of `bb` maps the files of models.
+// Enables the feature `mmap` of `bb`, which maps model files into memory.
 use bb as _;
 use bb_operators as _;
-// Layers stand on the backend by the option `backend`.
+// Links the layers, which users select with the option `backend`.
 use bb_layers as _;
 
 bb_ort_plugin::export!(bb_cpu::Cpu);

@@ -1,4 +1,4 @@
-//! The elements of tensors.
+//! Reads and writes the elements of tensors.
 
 use super::{Api, Result};
 use crate::error::PluginError;
@@ -13,45 +13,45 @@ use std::ptr::{null, null_mut};
 /// `ONNX_TYPE_TENSOR`.
 const TENSOR: c_int = 1;
 
-/// The handling of the elements of a tensor of ONNX Runtime.
+/// Whether the elements of an ONNX Runtime tensor are copied or borrowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Elements<'a> {
-    /// They are copied.
+    /// The elements are copied.
     Copied,
-    /// They are borrowed if they are larger than this number of bytes.
+    /// The elements are borrowed if they have more than this number of bytes, else copied.
     Lent(&'a Lending, usize),
 }
 
-/// The functions about tensors.
+/// Functions that access tensors.
 ///
 /// # Safety
 ///
-/// For all functions: the value is one that ONNX Runtime passed to the running call, and its elements are not written meanwhile.
+/// For all functions: ONNX Runtime passed the value to the running call, and its elements are not written during the call.
 impl Api {
     /// Returns the element type and the shape of a tensor.
     unsafe fn front(&self, value: *const OrtValue) -> Result<(DataType, Vec<usize>)> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let kind = self.got(0, |to| unsafe { self.table.value_type(value, to) })?;
         if kind != TENSOR {
             return Err(PluginError::Kind { number: kind });
         }
         // SAFETY: the value is a tensor.
         let info = self.got(null_mut(), |to| unsafe { self.table.tensor_type_and_shape(value, to) })?;
-        // SAFETY: the function made it for us.
+        // SAFETY: the function created it for this caller.
         let front = unsafe { self.element_and_extents(info) };
-        // SAFETY: nobody else releases it.
+        // SAFETY: this is the only release.
         unsafe { self.table.release_tensor_info(info) };
         let (dtype, extents) = front?;
         let dtype = dtype.map_err(|number| PluginError::Element { number })?;
         Ok((dtype, extents.into_iter().map(|extent| usize::try_from(extent).unwrap_or(0)).collect()))
     }
 
-    /// Returns a tensor, whose elements are copied or borrowed.
+    /// Returns a tensor with copied or borrowed elements.
     pub(crate) unsafe fn tensor(&self, value: *const OrtValue, elements: Elements<'_>) -> Result<TensorData> {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let (dtype, shape) = unsafe { self.front(value)? };
         if dtype == DataType::String {
-            // SAFETY: the tensor is one of strings.
+            // SAFETY: the tensor has strings as elements.
             return unsafe { self.strings(value, &shape) };
         }
         let too_large = || bb::ir::Error::TooLarge {
@@ -72,10 +72,10 @@ impl Api {
         }
         let bytes = match elements {
             Elements::Lent(lending, least) if length > least => {
-                // SAFETY: the caller says so of as many bytes as the tensor has.
+                // SAFETY: the caller upholds the safety contract, and the tensor has `length` bytes.
                 unsafe { lending.lend(first, length) }
             }
-            // SAFETY: the tensor has as many bytes.
+            // SAFETY: the tensor has `length` bytes.
             _ => Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(first, length) }),
         };
         Ok(TensorData::adopt(dtype, &shape, bytes)?)
@@ -85,10 +85,10 @@ impl Api {
         let count: usize = shape.iter().product();
         let mut texts = StringsBuilder::with_room("a tensor of ONNX Runtime", count)?;
         if count > 0 {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller upholds the safety contract of this function.
             let length = self.got(0usize, |to| unsafe { self.table.string_tensor_length(value, to) })?;
             let (mut bytes, mut offsets) = (vec![0u8; length], vec![0usize; count]);
-            // SAFETY: there is room for as many bytes and offsets as the tensor has.
+            // SAFETY: the buffers have room for the bytes and offsets of the tensor.
             self.checked(unsafe {
                 let to = bytes.as_mut_ptr().cast::<c_void>();
                 self.table.string_tensor_content(value, to, length, offsets.as_mut_ptr(), count)
@@ -101,15 +101,15 @@ impl Api {
         Ok(texts.finish(shape)?)
     }
 
-    /// Writes a host tensor into a tensor of ONNX Runtime of the same element type and shape.
+    /// Writes a host tensor into an ONNX Runtime tensor of the same element type and shape.
     pub(crate) unsafe fn fill(&self, value: *mut OrtValue, data: &TensorData) -> Result<()> {
         if data.dtype() == DataType::String {
             for (at, text) in data.iter_bytes().enumerate() {
-                // SAFETY: the tensor has as many elements as the host tensor.
+                // SAFETY: both tensors have the same number of elements.
                 let to =
                     self.got(null_mut(), |to| unsafe { self.table.string_room(value, at, text.len(), to) })?;
                 if !text.is_empty() {
-                    // SAFETY: the function made room for as many bytes.
+                    // SAFETY: the function allocated this number of bytes.
                     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast::<u8>(), text.len()) };
                 }
             }
@@ -119,13 +119,13 @@ impl Api {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: the caller says so.
+        // SAFETY: the caller upholds the safety contract of this function.
         let to = self.got(null_mut(), |to| unsafe { self.table.tensor_mutable_data(value, to) })?;
         if to.is_null() {
             return Err(PluginError::Null { what: "the memory of a result" });
         }
-        // SAFETY: ONNX Runtime allocated the tensor for this element type and shape, so that it has as many bytes; it is no part of
-        // the host tensor's memory, because it was allocated while that existed.
+        // SAFETY: ONNX Runtime allocated the tensor for this element type and shape, so it has this number of bytes. It does not overlap
+        // the host tensor, because that existed when it was allocated.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), bytes.len()) };
         Ok(())
     }

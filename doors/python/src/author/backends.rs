@@ -1,4 +1,4 @@
-//! The contract over an author's object: by its methods, or by the one that runs graphs.
+//! Implements the backend contract for an author's object, through its methods for primitives or through its `execute` for graphs.
 
 use super::graph::Known;
 use super::instance::Instance;
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Tensors by name.
 type Named = HashMap<String, PythonTensor>;
 
-/// The greatest number of graphs that are kept.
+/// The maximum number of graphs that are cached.
 const KEPT: usize = 1024;
 
-/// Writes what both kinds of backend have in common.
+/// Expands to the methods that both implementations have in common.
 macro_rules! common {
     () => {
         type Tensor = PythonTensor;
@@ -78,7 +78,7 @@ impl Graphs {
         Graphs { on, known: Mutex::default() }
     }
 
-    /// Calls a primitive as a graph of one node. Elements of the host need no graph.
+    /// Calls a primitive by running a graph of one node. Elements of the host need no graph.
     fn call(
         &self,
         op: Primitive,
@@ -94,7 +94,7 @@ impl Graphs {
     fn run(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, PythonError> {
         let known = self.known(graph, attrs)?;
         let Some(expected) = known.expected(&self.on, &inputs)? else {
-            // A graph of other operators, from a caller that is no runtime.
+            // The graph has operators other than primitives, so its caller is not a runtime. The graph is lowered here.
             let lowered = bb::compile_whole_graph(self, attrs.module(graph)?, &CompileOptions::default())?;
             let inputs: Vec<(&str, &PythonTensor)> = inputs.iter().map(|(name, x)| (&**name, x)).collect();
             return lowered.run_named(self, &inputs);
@@ -104,7 +104,7 @@ impl Graphs {
         Ok(self.on.execute(graph, named, &expected)?.into_iter().collect())
     }
 
-    /// Returns the steps of a graph, which are kept if the caller runs it more than once.
+    /// Returns the steps of a graph. They are cached if the graph has an identity, because then the caller may run it again.
     fn known(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Arc<Known>, PythonError> {
         let kept = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = attrs.identity.and_then(|identity| kept().get(&identity).cloned()) {
@@ -115,7 +115,7 @@ impl Graphs {
             let mut kept = kept();
             let full = if kept.len() >= KEPT { std::mem::take(&mut *kept) } else { HashMap::new() };
             kept.insert(identity, made.clone());
-            // The tensors of the graphs that go are the author's: they are dropped after the lock is released.
+            // The evicted graphs contain the author's tensors, so they are dropped only after the lock is released.
             drop(kept);
             drop(full);
         }

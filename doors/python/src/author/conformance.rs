@@ -1,4 +1,4 @@
-//! The tests of backends, one at a time, so that Ctrl-C ends them.
+//! Runs the conformance tests one at a time, so that Ctrl-C can end them between two tests.
 
 use super::backends::{Graphs, Methods};
 use super::named::Maker;
@@ -15,10 +15,10 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-/// A name and what came out: `None` if the test passed, or what differs.
+/// The name of a test and its result: `None` if the test passed, otherwise the difference.
 type Tested = (&'static str, Option<String>);
 
-/// Runs the cases of the primitives on an author's backend, or on one with a name.
+/// Runs the conformance cases of the primitives. `author` is an author's backend, or the name of a registered one.
 #[pyfunction]
 pub(crate) fn conformance_tests(
     py: Python<'_>,
@@ -26,7 +26,7 @@ pub(crate) fn conformance_tests(
     base: &Bound<'_, PyType>,
 ) -> PyResult<Vec<Tested>> {
     if let Ok(name) = author.extract::<String>() {
-        // The tests are about the author's code, without the element types that the runtime adds.
+        // Tests the author's code without the element types that the runtime emulates.
         let written = interrupt::detached(py, None, || bb::Registry::global().as_written(&name))?;
         return on(py, &written.map_err(|error| raise(py, Phase::Open, &error, None))?);
     }
@@ -48,7 +48,7 @@ fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
     tests().iter().map(one).collect()
 }
 
-/// Lists the folders with a case in ONNX's layout below a folder, with their paths from there.
+/// Lists the folders below a folder that contain a case in ONNX's layout, with their relative paths.
 #[pyfunction]
 pub(crate) fn case_folders(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<(String, PathBuf)>> {
     let found = interrupt::detached(py, None, || onnx::find(&folder))?;
@@ -61,7 +61,7 @@ pub(crate) fn case_folders(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<(Str
     Ok(found.into_iter().map(|path| (name(&path), path)).collect())
 }
 
-/// Runs a case on a backend with a name: its name, whether it passed, failed or was skipped, and why.
+/// Runs one case on a named backend. Returns its name, whether it passed, failed or was skipped, and the reason.
 #[pyfunction]
 pub(crate) fn conformance_case(
     py: Python<'_>,
@@ -86,11 +86,11 @@ fn opened(py: Python<'_>, name: &str) -> PyResult<BackendHandle> {
 }
 
 thread_local! {
-    /// Whether this thread's panics are failures of tests, which the report has.
+    /// Whether panics of this thread are test failures, which are reported instead of printed.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs tests whose failures are panics; nothing prints these.
+/// Runs tests whose failures are panics, without printing the panics.
 fn quietly<R>(run: impl FnOnce() -> R) -> R {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -101,7 +101,7 @@ fn quietly<R>(run: impl FnOnce() -> R) -> R {
             }
         }));
     });
-    /// Lets panics be printed again, also after one.
+    /// A guard that lets panics be printed again, even after a panic.
     struct Loud(bool);
     impl Drop for Loud {
         fn drop(&mut self) {

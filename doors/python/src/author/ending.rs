@@ -1,7 +1,7 @@
-//! Handling of threads that run methods when the interpreter ends.
+//! Stops threads that run authors' methods when the interpreter ends.
 //!
-//! A thread that takes the interpreter's lock after the end crashes the program. So after the end, all threads except the one that ends
-//! the interpreter block forever where they would take the lock; the end of the process ends them.
+//! A thread that takes the interpreter's lock after the interpreter has ended crashes the program. So then all threads except the one that
+//! ends the interpreter block for ever where they would take the lock. They end with the process.
 
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -9,27 +9,28 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the interpreter waits for calls that are running. One that takes longer may still crash the program.
+/// The maximum time that the interpreter waits for running calls when it ends. A call that takes longer may still crash the program.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether the interpreter ends.
+/// Whether the interpreter is ending.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// How many calls take the lock or have it.
+/// The number of calls that have the lock or are taking it.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether this thread ends the interpreter.
+    /// Whether this thread is ending the interpreter.
     static ENDS_IT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A call that takes the lock, until it is dropped.
+/// A guard of a call that takes the lock.
 struct Entered;
 
 impl Entered {
-    /// Begins a call. If another thread ends the interpreter, this does not return.
+    /// Begins a call. Blocks for ever if another thread is ending the interpreter.
     fn begin() -> Entered {
-        // Counted before it looks, while `end` looks at the count after it says that it ends: one of the two sees the other.
+        // The count is increased before `ENDS` is read, while `end` sets `ENDS` before it reads the count. So at least one of the two
+        // threads sees the other.
         INSIDE.fetch_add(1, Ordering::SeqCst);
         let entered = Entered;
         if ENDS.load(Ordering::SeqCst) && !ENDS_IT.get() {
@@ -48,13 +49,13 @@ impl Drop for Entered {
     }
 }
 
-/// Runs with the interpreter's lock; `None` if the interpreter ended.
+/// Calls `run` with the interpreter's lock. Returns `None` if the interpreter has ended.
 pub(super) fn attached<R>(run: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let _entered = Entered::begin();
     Python::try_attach(run)
 }
 
-/// Ends calls of methods from other threads, and waits for those that are running. The interpreter calls this when it ends.
+/// Prevents further calls of methods from other threads, and waits for running calls. The interpreter calls this when it ends.
 #[pyfunction]
 pub(crate) fn end(py: Python<'_>) {
     ENDS_IT.set(true);

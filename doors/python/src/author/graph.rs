@@ -1,4 +1,4 @@
-//! Graphs of primitives as an author's `execute` gets them.
+//! Graphs of primitives as they are passed to an author's `execute`.
 
 use super::instance::{Instance, Kind};
 use super::params;
@@ -16,13 +16,13 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A graph that is kept, with its object.
+/// A cached graph, with its Python object.
 pub(super) struct Known {
     module: Module,
-    /// The calls, unless some node is no primitive.
+    /// The calls, or `None` if some node is not a primitive.
     steps: Option<Vec<PrimitiveCall>>,
     object: OnceLock<Py<Graph>>,
-    /// The inputs of the last run, and the types and shapes of its outputs.
+    /// The types and shapes of the inputs of the last run, and of the outputs for them.
     last: Mutex<Option<(Vec<Kind>, Vec<(String, Kind)>)>>,
 }
 
@@ -32,7 +32,7 @@ impl Known {
         Ok(Known { module, steps, object: OnceLock::new(), last: Mutex::new(None) })
     }
 
-    /// Returns the types and shapes of the outputs for these inputs; `None` if some node is not a primitive.
+    /// Returns the types and shapes of the outputs for these inputs, or `None` if some node is not a primitive.
     ///
     /// # Errors
     ///
@@ -105,11 +105,11 @@ impl Known {
         graph.outputs.iter().map(output).collect()
     }
 
-    /// Returns the graph's object, whose constants the author makes once.
+    /// Returns the Python object of the graph. Its constants are converted by the author's `from_host` once.
     ///
     /// # Errors
     ///
-    /// Those of [`Instance::from_host`]; [`PythonError::Elements`] if NumPy does not have the element type of a parameter.
+    /// The errors of [`Instance::from_host`]; [`PythonError::Elements`] if NumPy does not have the element type of a parameter.
     pub(super) fn object(&self, on: &Instance) -> Result<&Py<Graph>, PythonError> {
         const METHOD: &str = "execute";
         if let Some(made) = self.object.get() {
@@ -128,7 +128,8 @@ impl Known {
             let made = Graph::new(py, &self.module, steps, &constants);
             made.map_err(|problem| on.elements(METHOD, problem))
         })?;
-        // Another thread may have created it meanwhile. Then that object stays, so that an author can identify a graph by its object.
+        // Another thread may have created the object at the same time. Only the first one is used, so that an author can identify a graph
+        // by its object.
         Ok(self.object.get_or_init(|| made))
     }
 }
@@ -146,7 +147,7 @@ pub(crate) struct Graph {
     /// The nodes.
     #[pyo3(get)]
     nodes: Py<PyTuple>,
-    /// The constants by name, as `from_host` made them.
+    /// The constants by name, as `from_host` returned them.
     #[pyo3(get)]
     constants: Py<PyDict>,
 }
@@ -211,15 +212,15 @@ impl Graph {
 /// A call of a primitive in a graph.
 #[pyclass(frozen, get_all, module = "bb")]
 pub(crate) struct Node {
-    /// The primitive as ONNX names it, as in `ReduceSum`.
+    /// The ONNX name of the primitive, as in `ReduceSum`.
     operator: &'static str,
-    /// The primitive as a method, as in `reduce_sum`.
+    /// The method name of the primitive, as in `reduce_sum`.
     method: &'static str,
     /// The names of the operands.
     inputs: Py<PyTuple>,
     /// The names of the results.
     outputs: Py<PyTuple>,
-    /// The parameters by name, in the order of the method's.
+    /// The parameters by name, in the order of the method's arguments.
     params: Py<PyDict>,
 }
 

@@ -1,4 +1,4 @@
-//! An author's object: which methods it has, and calls of them.
+//! An author's object: collects its methods and calls them.
 
 use super::ending::attached;
 use super::tensor::PythonTensor;
@@ -18,11 +18,11 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// How many methods may be called within each other, by sessions that methods use. Each takes some of the thread's stack.
+/// The maximum depth of nested calls: a method may use a session, which calls a method. Each level uses some of the thread's stack.
 const DEEPEST: usize = 16;
 
 thread_local! {
-    /// How many methods this thread is in.
+    /// The number of nested method calls of this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -33,7 +33,7 @@ pub(super) type Kind = (DataType, Shape);
 pub(crate) struct Instance {
     /// The name of the class.
     class: String,
-    /// The methods of the primitives, in the order of their table.
+    /// The methods of the primitives, in the order of the op table.
     methods: Vec<Option<Py<PyAny>>>,
     execute: Option<Py<PyAny>>,
     /// The author's replacement for a method of `bb.Backend`; `None` if the method is inherited.
@@ -44,12 +44,12 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Collects the methods that an object has.
+    /// Collects the methods of an author's object.
     ///
     /// # Errors
     ///
-    /// `TypeError` if it is not of a class that inherits from `base`, if a method cannot be called, and for element types that `bb`
-    /// does not have; exceptions that the object raises.
+    /// `TypeError` if the object's class does not inherit from `base`, if a method is not callable, and for element types that `bb` does
+    /// not have; exceptions that the object raises.
     pub(super) fn new(object: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> PyResult<Instance> {
         let class = object.get_type();
         let name = class.name()?.to_string();
@@ -84,12 +84,12 @@ impl Instance {
         })
     }
 
-    /// Returns the element types that the author declares; without a declaration, all.
+    /// Returns the element types that the author declares, or all if there is no declaration.
     pub(super) fn types(&self) -> DataTypes {
         self.types
     }
 
-    /// Returns whether the author runs whole graphs.
+    /// Returns whether the object runs whole graphs.
     pub(super) fn runs_graphs(&self) -> bool {
         self.execute.is_some()
     }
@@ -98,8 +98,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `bb`'s errors about the operands; [`bb::Error::NoMethod`] if the author did not write the method; the exception that the method
-    /// raised; [`PythonError::Returned`] if its result does not have the type and shape that the primitive's rule gives.
+    /// Errors of `bb` about the operands; [`bb::Error::NoMethod`] if the author did not write the method; the exception that the method
+    /// raised; [`PythonError::Returned`] if the type or shape of the result does not match the primitive's rule.
     pub(super) fn call(
         &self,
         op: Primitive,
@@ -128,7 +128,7 @@ impl Instance {
         })
     }
 
-    /// Passes elements of the host to the author.
+    /// Converts elements of the host to the author's tensor, with `from_host`.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Instance {
         })
     }
 
-    /// Copies a tensor of the author to the host. An array that is contiguous is not copied but kept.
+    /// Copies a tensor of the author to the host. A contiguous array is borrowed instead of copied.
     ///
     /// # Errors
     ///
@@ -173,12 +173,12 @@ impl Instance {
         })
     }
 
-    /// Runs a graph by the author's `execute`.
+    /// Runs a graph with the author's `execute`.
     ///
     /// # Errors
     ///
-    /// The exception that the method raised; [`PythonError::Returned`] if it returns no dict; [`bb::Error::MissingOutput`]; and
-    /// [`PythonError::Returned`] if an output does not have the type and shape that the graph gives.
+    /// The exception that the method raised; [`PythonError::Returned`] if it does not return a dict; [`bb::Error::MissingOutput`]; and
+    /// [`PythonError::Returned`] if the type or shape of an output does not match the graph.
     pub(super) fn execute<'a>(
         &self,
         graph: &Py<super::Graph>,
@@ -221,13 +221,13 @@ impl Instance {
         self.methods.get(usize::from(op.spec().index))?.as_ref()
     }
 
-    /// Takes the interpreter's lock for a call of a method.
+    /// Takes the interpreter's lock and calls `run` for a method.
     pub(super) fn enter<R>(
         &self,
         method: &str,
         body: impl FnOnce(Python<'_>) -> Result<R, PythonError>,
     ) -> Result<R, PythonError> {
-        /// Leaves the method, also after a panic.
+        /// A guard that decreases the depth, even after a panic.
         struct Left(usize);
         impl Drop for Left {
             fn drop(&mut self) {
@@ -274,7 +274,7 @@ impl Instance {
         }
     }
 
-    /// Takes the tensors of a list that a method returned.
+    /// Wraps the tensors of a list that a method returned.
     fn several(
         &self,
         method: &str,
@@ -300,7 +300,7 @@ impl Instance {
         each.map(|(object, (dtype, shape))| self.taken(method, object, (*dtype, &shape[..]))).collect()
     }
 
-    /// Returns the element type and the shape of an object; `None` if it has none that `bb` can read.
+    /// Returns the element type and the shape of an object, or `None` if `bb` cannot determine them.
     fn kind(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
         if let Some(describe) = &self.describe {
             let described = describe.bind(object.py()).call1((object,))?;
@@ -338,7 +338,7 @@ impl Instance {
     #[cold]
     fn raised(&self, method: &str, py: Python<'_>, source: PyErr) -> PythonError {
         if !source.is_instance_of::<PyException>(py) {
-            // Ctrl-C, and what else no program catches, ends the run.
+            // Exceptions that do not derive from `Exception`, for example `KeyboardInterrupt`, end the run.
             interrupt::end(py, &source);
         }
         let method = self.path(method);
@@ -366,7 +366,7 @@ impl Instance {
     }
 }
 
-/// Returns true for NumPy's exceptions about writing to an array that cannot be written.
+/// Returns whether an exception is NumPy's error for writing to a read-only array.
 fn is_about_writing(py: Python<'_>, raised: &PyErr) -> bool {
     if !raised.is_instance_of::<PyValueError>(py) {
         return false;
@@ -375,7 +375,7 @@ fn is_about_writing(py: Python<'_>, raised: &PyErr) -> bool {
     ["array is read-only", "destination is read-only"].iter().any(|end| text.ends_with(end))
 }
 
-/// Makes the arguments of a method: the operands, a list of them if the method takes any number, and the parameters.
+/// Builds the arguments of a method: the operands, which are one list if the method takes any number of them, and the parameters.
 fn arguments<'py>(
     py: Python<'py>,
     spec: &OpSpec,
@@ -395,7 +395,7 @@ fn arguments<'py>(
     Ok(PyTuple::new(py, all)?)
 }
 
-/// Returns the element type and shape of an array; `None` if ONNX does not have its element type.
+/// Returns the element type and shape of an array, or `None` if ONNX does not have its element type.
 fn kind_of_array(array: &Bound<'_, numpy::PyUntypedArray>) -> Option<Kind> {
     Some((of_elements(elements(&array.dtype()))?, Shape::from_slice(array.shape())))
 }
@@ -408,7 +408,7 @@ fn of_elements(elements: Elements) -> Option<DataType> {
     }
 }
 
-/// Reads the element type and the extents that an object reports.
+/// Parses the element type and shape that an object reports.
 fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
     let Some(dtype) = element_type(dtype)? else { return Ok(None) };
     let Ok(extents) = shape.try_iter() else { return Ok(None) };
@@ -420,7 +420,7 @@ fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Optio
     Ok(Some((dtype, shape)))
 }
 
-/// Reads an element type: a type of NumPy or of `ml_dtypes`, its name, or a type of another library with the same name, for example
+/// Parses an element type: a type of NumPy or of `ml_dtypes`, its name, or a type of another library with the same name, for example
 /// `torch.float32`.
 fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     if object.is_none() {
@@ -437,7 +437,7 @@ fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     Ok(descr.ok().and_then(|descr| of_elements(elements(&descr))))
 }
 
-/// Reads the element types that a class declares.
+/// Parses the element types that a class declares.
 pub(super) fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
     if types.is_none() {
         return Ok(DataTypes::ALL);
@@ -469,7 +469,7 @@ pub(super) fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
     Ok(declared)
 }
 
-/// Writes an element type and a shape, as in `float32 of the shape [2, 3]`.
+/// Formats an element type and a shape, as in `float32 of the shape [2, 3]`.
 fn written(dtype: DataType, shape: &[usize]) -> String {
     format!("{} of the shape {shape:?}", python_name(dtype))
 }

@@ -1,8 +1,8 @@
-//! Backends that authors write in Python: classes with the methods of the primitives, or with one that runs graphs.
+//! Backends that authors write in Python: classes with a method for each primitive, or with one method that runs graphs.
 //!
-//! An [`Instance`](instance::Instance) holds the author's object and calls its methods. [`Methods`](backends::Methods) and
-//! [`Graphs`](backends::Graphs) implement the contract over it; the table of primitives lists the methods. The result of a
-//! method is compared with the primitive's rule, so a mistake becomes an error that names the method.
+//! An [`Instance`](instance::Instance) stores the author's object and calls its methods. [`Methods`](backends::Methods) and
+//! [`Graphs`](backends::Graphs) implement the backend contract with it. Each result of a method is checked against the primitive's rule for
+//! types and shapes, so that a mistake becomes an error that names the method.
 
 mod backends;
 mod conformance;

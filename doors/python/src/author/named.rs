@@ -1,4 +1,4 @@
-//! Backends of authors under a name.
+//! Registers authors' backends under a name.
 
 use super::backends::{Graphs, Methods};
 use super::ending::attached;
@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::sync::Arc;
 
-/// Makes an author's backend.
+/// A factory of an author's backend.
 pub(super) struct Maker {
-    /// The class, or an object of it, which then is the only one.
+    /// The backend's class, or an object. An object is used for all instances.
     author: Py<PyAny>,
     base: Py<PyType>,
 }
@@ -23,7 +23,7 @@ impl Maker {
         Maker { author: author.clone().unbind(), base: base.clone().unbind() }
     }
 
-    /// Makes an object of the class, unless it is one, and collects its methods.
+    /// Creates an object of the class, unless `author` is an object, and collects its methods.
     ///
     /// # Errors
     ///
@@ -32,7 +32,8 @@ impl Maker {
         self.collected(&self.object(py)?)
     }
 
-    /// Does the same when the backend is opened. The error for an exception of the constructor names the class.
+    /// Does the same as [`instance`](Self::instance) when the backend is opened. The error for an exception of the constructor names the
+    /// class.
     fn opened(&self, py: Python<'_>) -> Result<Arc<Instance>, BoxError> {
         let raised = |source| {
             let class = self.author.bind(py).getattr("__name__");
@@ -51,7 +52,7 @@ impl Maker {
         Ok(Arc::new(Instance::new(object, self.base.bind(object.py()))?))
     }
 
-    /// Returns whether the author runs whole graphs, without making an object.
+    /// Returns whether the author's backend runs whole graphs, without creating an object.
     pub(super) fn runs_graphs(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.author.bind(py).getattr_opt("execute")?.is_some_and(|method| !method.is_none()))
     }
@@ -68,7 +69,7 @@ pub(crate) fn register(
     path: String,
 ) -> PyResult<()> {
     let types = author.getattr("types")?;
-    // A property is read once there is an object.
+    // A property can be read only once an object exists.
     if !types.hasattr("__get__")? {
         declared(&types)?;
     }
@@ -91,14 +92,14 @@ fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B
     Registry::global().add(of, make)
 }
 
-/// Removes a registered backend, and returns whether there was one of the name.
+/// Removes a registered backend. Returns whether there was a backend with this name.
 #[pyfunction]
 pub(crate) fn unregister(py: Python<'_>, name: &str) -> bool {
-    // Instances that end here may wait for threads that want the interpreter's lock.
+    // Dropping an instance may wait for threads that need the interpreter's lock, so the lock is released.
     py.detach(|| Registry::global().remove(name))
 }
 
-/// Lists the primitives: the method, its arguments, and how an author defines it.
+/// Lists the primitives: the method, its arguments, and the first line of its definition in Python.
 #[pyfunction]
 pub(crate) fn primitives() -> Vec<(&'static str, Vec<&'static str>, String)> {
     let row = |op: &Primitive| (op.spec().method, params::names(op.spec()), params::signature(op.spec()));

@@ -1,4 +1,4 @@
-//! Parameters of primitives as Python objects.
+//! Converts parameters of primitives to Python objects.
 
 use crate::arrays;
 use crate::convert::Problem;
@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTuple};
 
-/// Makes the object of a parameter: a number, a truth value, a tuple, NumPy's element type, a word, or an array.
+/// Converts a parameter to a number, a boolean, a tuple, a NumPy element type, a string, or an array.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub(super) fn object<'py>(py: Python<'py>, param: &Param<'_>) -> Result<Bound<'p
         Param::Type(dtype) => element_type(py, *dtype)?,
         Param::Round(mode) => mode.name().into_pyobject(py).map_err(PyErr::from)?.into_any(),
         Param::Data(data) => arrays::read_only(py, data)?,
-        // The primitives have no others.
+        // Primitives have no other kinds of parameters.
         other => {
             let message = format!("a primitive has {} as a parameter", other.kind().name());
             return Err(PyTypeError::new_err(message).into());
@@ -32,7 +32,7 @@ pub(super) fn object<'py>(py: Python<'py>, param: &Param<'_>) -> Result<Bound<'p
     })
 }
 
-/// Returns NumPy's element type; strings are objects.
+/// Returns NumPy's element type. Strings are objects in NumPy.
 fn element_type(py: Python<'_>, dtype: DataType) -> Result<Bound<'_, PyAny>, Problem> {
     if dtype == DataType::String {
         let numpy = py.import(intern!(py, "numpy"))?;
@@ -42,13 +42,13 @@ fn element_type(py: Python<'_>, dtype: DataType) -> Result<Bound<'_, PyAny>, Pro
     found.ok_or_else(|| Problem::no_type(dtype))
 }
 
-/// Lists the arguments of the method of a primitive: the operands and the parameters.
+/// Lists the names of a primitive's operands and parameters, which are the arguments of its method.
 pub(super) fn names(spec: &OpSpec) -> Vec<&'static str> {
     let operands = spec.inputs.iter().map(|(name, _)| *name);
     operands.chain(spec.params.iter().map(|param| param.name)).collect()
 }
 
-/// Writes how an author defines the method of a primitive, as `def reduce_sum(self, x, axes, keepdims)`.
+/// Formats the first line of a method's definition, as in `def reduce_sum(self, x, axes, keepdims)`.
 pub(super) fn signature(spec: &OpSpec) -> String {
     format!("def {}(self, {})", spec.method, names(spec).join(", "))
 }

@@ -1,4 +1,4 @@
-//! The nodes of a graph of primitives as calls of the rows of their table.
+//! Converts the nodes of a graph to calls of primitives.
 
 use bb::{Primitive, TensorData};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
@@ -13,17 +13,17 @@ pub(super) struct PrimitiveCall {
     pub(super) outputs: Vec<ValueId>,
 }
 
-/// Returns the error for a case that the callers of this module exclude.
+/// Returns the internal error for a case that the callers of this module exclude.
 #[cold]
 pub(super) fn excluded(expected: &'static str) -> bb::Error {
     bb::Error::excluded(expected)
 }
 
-/// Returns the steps of a graph; `None` if a node is no primitive.
+/// Returns the steps of a graph, or `None` if a node is not a primitive.
 ///
 /// # Errors
 ///
-/// An internal error if a parameter of a primitive is missing or of another kind than its row says.
+/// An internal error if a parameter of a primitive is missing, or its kind differs from the op table.
 pub(super) fn of(graph: &Graph) -> Result<Option<Vec<PrimitiveCall>>, bb::Error> {
     let primitive = |node: &Node| Primitive::from_name(&node.op_type).filter(|_| node.domain.is_empty());
     let mut steps = Vec::with_capacity(graph.nodes.len());
@@ -40,7 +40,7 @@ fn step(graph: &Graph, node: &Node, op: Primitive) -> Result<PrimitiveCall, bb::
         [(_, Arity::Tensors)] => node.inputs.len(),
         operands => operands.len(),
     };
-    // After the operands follow the parameters that are inputs in ONNX.
+    // The inputs after the operands are parameters, because ONNX passes some parameters as inputs.
     let (operands, mut rest) = node.inputs.split_at_checked(operands).ok_or_else(|| missing(spec))?;
     let mut params = Vec::with_capacity(spec.params.len());
     for param in spec.params {
@@ -91,7 +91,7 @@ fn of_attribute(param: &ParamSpec, attribute: &Attribute) -> Option<Param<'stati
     })
 }
 
-/// Reads a parameter that ONNX has as an input, which is an initializer.
+/// Reads a parameter that ONNX passes as an input. The input is an initializer.
 fn of_constant(graph: &Graph, param: &ParamSpec, value: ValueId) -> Option<Param<'static>> {
     let (_, data): &(ValueId, TensorData) =
         graph.constants.iter().find(|(constant, _)| *constant == value)?;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct PythonTensor(Arc<TypedObject>);
 
-/// A Python object with its element type and shape. A thread without the interpreter's lock may drop it; the object is then released by
-/// the next thread that takes the lock.
+/// A Python object with its element type and shape. If a thread drops this without the interpreter's lock, the next thread that takes the
+/// lock releases the object.
 struct TypedObject {
     object: Py<PyAny>,
     dtype: DataType,

@@ -1,4 +1,4 @@
-//! Tensors of gRPC messages: raw bytes, or lists by type.
+//! Reads and writes the tensors of gRPC messages, which are raw bytes or typed lists.
 
 use super::lists::{List, count_elements, each_number, each_text};
 use crate::elements;
@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use bb::{DataType, TensorData};
 use bytes::Bytes;
 
-/// Compares a request with its model and reads the elements.
+/// Checks a request against its model and reads the elements.
 pub(super) fn read(
     model: &Model,
     request: &InferRequest,
@@ -43,10 +43,11 @@ pub(super) fn read(
     inputs.finish()
 }
 
-/// Appends the bytes of an element to a tensor; returns false if the type of the tensor cannot hold it.
+/// A function that appends an element to the bytes of a tensor. It returns false if the tensor's element type cannot represent the element.
 type Push = fn(u64, &mut Vec<u8>) -> bool;
 
-/// Adds an integer of 32 bits to a tensor of a type that may be narrower. Protobuf cuts longer varints.
+/// Creates a [`Push`] for a type that may be narrower than the 32-bit integers of the message. Protobuf truncates longer varints to 32
+/// bits.
 macro_rules! narrow {
     ($wide:ty => $narrow:ty) => {
         |x, to| {
@@ -104,7 +105,7 @@ fn from_contents(of: &Announced, contents: &[u8], lease: &Lease) -> Result<Tenso
     elements::from_bytes(of, bytes.into(), lease)
 }
 
-/// Writes an answer, raw if the request was or if an output has no list in `contents`.
+/// Writes an answer. Its elements are raw if the request's elements were, or if `contents` has no list for the type of an output.
 pub(super) fn write(
     model: &Model,
     id: String,
@@ -148,10 +149,10 @@ pub(super) fn write(
     Ok(answer)
 }
 
-/// Writes elements as the bytes of an `InferTensorContents`.
+/// Encodes elements as the bytes of an `InferTensorContents`.
 fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Bytes, Refusal> {
     let wrong = |_| Refusal::Output { model: model.to_owned(), name: name.to_owned(), got: x.dtype() };
-    // Protobuf extends the sign of integers of 32 bits.
+    // Protobuf sign-extends 32-bit integers to 64 bits.
     macro_rules! integers {
         ($list:expr, $t:ty) => {
             $list.numbers(
@@ -177,7 +178,7 @@ fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Byt
             list.bytes(x.unaligned_bytes().map_err(wrong)?, lease)
         }
         DataType::String => List::BYTES.texts(|| x.iter_bytes(), lease),
-        // Models with other types are refused when they are loaded, and 16-bit floats are raw.
+        // Models with other types are refused when they are loaded, and 16-bit floats are sent raw.
         got => Err(Refusal::Output { model: model.to_owned(), name: name.to_owned(), got }),
     }
 }

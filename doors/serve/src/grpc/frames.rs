@@ -1,6 +1,6 @@
-//! The frames of messages in the body of a call: their bounds, and their compression.
+//! Splits the body of a gRPC call into messages, limits their size, and decompresses them.
 //!
-//! tonic also unpacks messages, but on the threads of the network, and without counting the unpacked bytes.
+//! tonic also decompresses messages, but on the network threads, and without counting the decompressed bytes.
 
 use super::held::Held;
 use crate::compression::{self, Coding};
@@ -12,30 +12,30 @@ use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-/// The bytes before a message: whether it is compressed, and its length.
+/// The length in bytes of a message's prefix: a flag for compression, and the message's length.
 const HEAD: usize = 5;
 
-/// The most messages of a call. Only clients of reflection send more than one.
+/// The maximum number of messages of a call. Only clients of the reflection service send more than one.
 const MESSAGES: usize = 256;
 
-/// The messages of a request, as their bytes come.
+/// A parser of a request's messages, which receives the bytes as they arrive.
 pub(super) struct Frames {
     limit: usize,
     /// The number of messages that have begun.
     count: usize,
-    /// The compression of messages that are marked as compressed.
+    /// The coding of messages whose prefix says that they are compressed.
     coding: Option<Coding>,
     head: [u8; HEAD],
     have: usize,
-    /// The number of bytes of the message that have not arrived.
+    /// The number of bytes of the current message that have not arrived.
     left: usize,
-    /// The message, if it is compressed.
+    /// The received part of the current message, if the message is compressed.
     packed: Option<BytesMut>,
-    /// The task that unpacks a message.
+    /// The task that decompresses a message.
     unpacking: Option<JoinHandle<Result<Bytes, Refusal>>>,
-    /// The bytes for the next service.
+    /// The bytes that the inner service has not read yet.
     ready: VecDeque<Bytes>,
-    /// The bytes after a message that is being unpacked.
+    /// The received bytes after the message that is being decompressed.
     rest: Bytes,
 }
 
@@ -55,18 +55,18 @@ impl Frames {
         }
     }
 
-    /// Returns whether nothing is left to give on.
+    /// Returns whether the inner service has read all bytes.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.unpacking.is_none()
     }
 
-    /// Takes bytes that came, once those before were all given on.
+    /// Adds received bytes. The inner service must have read all earlier bytes.
     pub(super) fn push(&mut self, bytes: Bytes, held: &Held) -> Result<(), Refusal> {
         self.rest = bytes;
         self.divide(held)
     }
 
-    /// Returns the next bytes for the service; `Ready(None)` if more have to come.
+    /// Returns the next bytes for the inner service, or `Ready(None)` if more bytes must arrive first.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -93,7 +93,7 @@ impl Frames {
         }
     }
 
-    /// Divides what came into messages, until one has to be unpacked.
+    /// Splits the received bytes into messages, until a message must be decompressed.
     fn divide(&mut self, held: &Held) -> Result<(), Refusal> {
         while self.unpacking.is_none() && !self.rest.is_empty() {
             if self.left == 0 && self.have < HEAD {
@@ -117,7 +117,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads the head of a message.
+    /// Parses the prefix of a message.
     fn begin(&mut self) -> Result<(), Refusal> {
         let mut head = self.head.as_slice();
         let (flag, length) = (head.get_u8(), usize::try_from(head.get_u32()).unwrap_or(usize::MAX));
@@ -139,7 +139,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Completes a message, if all of its bytes have come.
+    /// Completes the current message if all its bytes have arrived.
     fn end(&mut self, held: &Held) {
         if self.left > 0 {
             return;
@@ -153,14 +153,14 @@ impl Frames {
     }
 }
 
-/// Makes the prefix of a message.
+/// Builds the prefix of a message.
 pub(super) fn head(packed: bool, length: usize) -> Bytes {
     let mut head = BytesMut::with_capacity(HEAD);
     head.put_u8(packed.into());
-    // Messages are within `limit`, or were written by tonic, which refuses longer ones.
+    // Messages are within `limit`, or were written by tonic, which refuses longer messages.
     head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     head.freeze()
 }
 
-/// The length of the prefix of a message.
+/// The length of a message's prefix, in bytes.
 pub(super) const HEAD_BYTES: usize = HEAD;

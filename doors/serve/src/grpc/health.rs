@@ -1,11 +1,11 @@
-//! gRPC's own service for health (`grpc.health.v1`), and reflection, which describes all services.
+//! gRPC's standard health service (`grpc.health.v1`), and the reflection service, which describes all services.
 
 use crate::messages::inference::grpc_inference_service_server::SERVICE_NAME;
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-/// The schema of the service, as the compiler of protobuf describes it.
+/// The schema of the service, as an encoded file descriptor set of the protobuf compiler.
 const SCHEMA: &[u8] = include_bytes!("inference.bin");
 
 /// The health of the server and of the inference service, as the health service reports it.
@@ -20,7 +20,7 @@ impl Health {
         self.0.clone()
     }
 
-    /// Reports the server's readiness, until the server ends.
+    /// Reports the server's readiness until the server ends.
     pub(crate) fn follow(&self, mut readiness: watch::Receiver<bool>) -> impl Future<Output = ()> + use<> {
         let reporter = self.0.clone();
         async move {
@@ -38,7 +38,7 @@ impl Health {
     }
 }
 
-/// Describes the services to clients that ask for it.
+/// Builds the reflection service, which describes the services to clients.
 pub(super) fn described() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(SCHEMA)

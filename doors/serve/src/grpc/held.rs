@@ -1,4 +1,4 @@
-//! Counts the bytes of gRPC requests as they come, before they are decoded.
+//! Counts the bytes of gRPC requests as they arrive, before the requests are decoded.
 
 use super::frames::Frames;
 use super::packed::Packed;
@@ -21,7 +21,7 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower_service::Service;
 
-/// The bytes that a request of small messages holds until its body is dropped.
+/// The lease of a request's bytes, until its body is dropped. Used for all methods except `ModelInfer`.
 #[derive(Clone)]
 pub(super) struct Held(Arc<Lease>, Arc<Shared>);
 
@@ -32,7 +32,7 @@ impl Held {
     }
 }
 
-/// A service whose requests are counted, and end if they do not come within the time that a request has.
+/// A service that counts the bytes of its requests, and ends requests that do not arrive within the timeout.
 #[derive(Clone)]
 pub(super) struct HoldBodies<S> {
     inner: S,
@@ -73,7 +73,7 @@ where
             self.shared.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Absent));
             return Box::pin(async move { Ok(Status::from(Refusal::Absent { what }).into_http()) });
         }
-        // tonic, which does not know them, refuses other codings.
+        // Other codings stay in the header, so that tonic refuses them.
         let coding = head.headers.get(CODING).and_then(|coding| Coding::named(coding.to_str().ok()?));
         if coding.is_some() {
             head.headers.remove(CODING);
@@ -85,7 +85,7 @@ where
             any: false,
         });
         let answer = self.inner.call(Request::from_parts(head, body));
-        // An answer that comes at all comes a little after the deadline, which is counted from the end of the body.
+        // Adds a margin, because the deadline counts from the end of the body, and the answer arrives a little after the deadline.
         let longest = 2 * self.shared.timeout + Duration::from_secs(1);
         Box::pin(async move {
             match tokio::time::timeout(longest, answer).await {
@@ -96,12 +96,12 @@ where
     }
 }
 
-/// The header that says how messages are compressed.
+/// The header that names the compression of messages.
 pub(super) const CODING: &str = "grpc-encoding";
 
-/// Compresses an answer only if its request was compressed. Most clients say that they accept compression, but few want it.
+/// Compresses an answer only if its request was compressed. Most clients announce that they accept compression, but few need it.
 fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {
-    // An error has no message.
+    // An error has no message to compress.
     let Some(coding) = coding.filter(|_| !answer.headers().contains_key("grpc-status")) else {
         return answer;
     };
@@ -111,7 +111,7 @@ fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {
     Response::from_parts(head, Body::new(Packed::new(body, coding, held)))
 }
 
-/// Describes the purpose of a method of Triton's protocol, if this server does not have the method.
+/// Describes a method of Triton's protocol that this server does not have. Returns `None` for other methods.
 fn absent(path: &str) -> Option<&'static str> {
     let method = path.strip_prefix("/inference.GRPCInferenceService/")?;
     match method {
@@ -123,12 +123,12 @@ fn absent(path: &str) -> Option<&'static str> {
     }
 }
 
-/// A body whose bytes are held as they come, and whose messages are within bounds.
+/// A body that counts its bytes as they arrive, and limits its messages.
 struct BoundedBody {
     body: Body,
     frames: Frames,
     held: Held,
-    /// Whether a byte came.
+    /// Whether any byte arrived.
     any: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Answers `ModelInfer`, whose messages may be large.
+//! Answers `ModelInfer` calls, whose messages may be large.
 //!
-//! tonic decodes messages on the threads of the network, before their model is known. Here a message stays bytes while it comes. Then it
-//! is unpacked, counted and decoded where threads may block: first its names, which are compared with the model, then its elements.
-//! The answer is encoded there, too.
+//! tonic would decode messages on the network threads, before it knows their model. Here a message stays encoded while it arrives. Then a
+//! thread that may block decompresses, counts and decodes it: first the names, which are checked against the model, then the elements. The
+//! same thread encodes the answer.
 
 use super::SMALL;
 use super::contents;
@@ -36,7 +36,7 @@ use tonic::{Code, Status};
 /// The path of the method.
 pub(super) const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-/// Answers a call.
+/// Answers a `ModelInfer` call.
 pub(super) async fn call(shared: Arc<Shared>, head: Parts, body: Body) -> Response<Body> {
     let mut counted = Counted::new(&shared, Protocol::Grpc);
     let answered = match coding_of(&head.headers) {
@@ -49,12 +49,12 @@ pub(super) async fn call(shared: Arc<Shared>, head: Parts, body: Body) -> Respon
     }
 }
 
-/// Returns how messages are compressed that say so.
+/// Returns the coding of compressed messages. Returns `None` if messages are not compressed.
 fn coding_of(headers: &HeaderMap) -> Result<Option<Coding>, Status> {
     let Some(given) = headers.get(CODING).filter(|given| *given != "identity") else { return Ok(None) };
     let text = given.to_str().unwrap_or("no text");
     Coding::named(text).map(Some).ok_or_else(|| {
-        // gRPC's page about compression demands this code, and the names of the known codings.
+        // The gRPC specification of compression requires this code, and the list of supported codings.
         let mut status = Status::new(Code::Unimplemented, Refusal::Encoding { encoding: shown(text) }.text());
         let known = tonic::metadata::MetadataValue::from_static("identity,gzip,deflate");
         status.metadata_mut().insert("grpc-accept-encoding", known);
@@ -88,7 +88,7 @@ async fn answered(
     let connection = head.extensions.get::<Arc<Connection>>();
     let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
     let computing = connection.computing();
-    // A compressed message may be any size.
+    // The decompressed size is unknown, so the message counts as large.
     let size = if coding_of_message.is_some() { usize::MAX } else { message.len() };
     let decode = move || {
         let message = match coding_of_message {
@@ -118,7 +118,7 @@ async fn answered(
         let AnswerFormat { id, raw, classes } = form;
         let answer = contents::write(&of, id, raw, &wanted, &results, &classes, &held)?;
         let length = answer.encoded_len();
-        // Clients refuse longer messages, because a length has 32 bits.
+        // A message length has 32 bits, so clients refuse longer messages.
         u32::try_from(length).map_err(|_| Refusal::NoRoom { held: length, limit: u32::MAX as usize })?;
         held.grow(HEAD_BYTES + length)?;
         let mut message = BytesMut::with_capacity(HEAD_BYTES + length);
@@ -127,7 +127,7 @@ async fn answered(
         answer.encode(&mut message).map_err(|_| Refusal::Internal { what })?;
         drop((answer, results));
         let mut message = message.freeze();
-        // An answer is compressed only if its request was. Most clients say that they accept compression, but few want it.
+        // An answer is compressed only if its request was. Most clients announce that they accept compression, but few need it.
         if let Some(coding) = coding.filter(|_| length >= compression::SMALL) {
             message.advance(HEAD_BYTES);
             let packed = compression::pack(coding, [&*message].into_iter(), |bytes| held.grow(bytes))?;
@@ -149,16 +149,16 @@ async fn answered(
     Ok(response)
 }
 
-/// How an answer is written.
+/// The format of an answer.
 struct AnswerFormat {
     id: String,
-    /// Whether its elements are raw.
+    /// Whether the elements are raw bytes.
     raw: bool,
-    /// How many classes each output is answered as.
+    /// For each output, the number of classes to answer instead of the output.
     classes: Vec<Option<usize>>,
 }
 
-/// Compares a request with its model, and reads its elements.
+/// Checks a request against its model, and reads its elements.
 fn read(
     of: &Model,
     request: InferRequest,
@@ -190,7 +190,7 @@ fn read(
     Ok((Ask { inputs, wanted, deadline, lease }, AnswerFormat { id: request.id, raw, classes }))
 }
 
-/// Reads the only message of a call, whose bytes are held as they come. Returns whether it is compressed.
+/// Reads the only message of a call, and counts its bytes as they arrive. Returns whether the message is compressed.
 async fn message(mut body: Body, limit: usize, lease: &Lease) -> Result<(bool, Bytes), Refusal> {
     let (mut head, mut length) = (BytesMut::new(), None);
     let mut message = BytesMut::new();
@@ -207,7 +207,7 @@ async fn message(mut body: Body, limit: usize, lease: &Lease) -> Result<(bool, B
             if claimed > limit {
                 return Err(Refusal::TooLarge { limit });
             }
-            // Whatever a message claims, its bytes take room when they come.
+            // Reserves little, because the claimed length may be false. The buffer grows as bytes arrive.
             message.reserve(claimed.min(SMALL));
             length = Some(claimed);
         }
@@ -224,7 +224,7 @@ async fn message(mut body: Body, limit: usize, lease: &Lease) -> Result<(bool, B
     }
 }
 
-/// The body of an answer: its message, followed by the status.
+/// The body of an answer: its message, followed by the trailers with the status.
 struct Answer {
     message: Option<Bytes>,
     ended: bool,
@@ -270,7 +270,7 @@ fn parameter(value: &InferParameter) -> Parameter {
     }
 }
 
-/// Reads how long the client waits: up to eight digits and a unit.
+/// Parses the client's timeout: up to eight digits and a unit.
 fn timeout_of(metadata: &HeaderMap) -> Result<Option<Duration>, Refusal> {
     let Some(value) = metadata.get("grpc-timeout") else { return Ok(None) };
     let text = value.to_str().unwrap_or("no text");

@@ -1,4 +1,4 @@
-//! The lists of an `InferTensorContents`, which are read from bytes and written to bytes without being built in between.
+//! Reads and writes the lists of an `InferTensorContents` directly as bytes, without building the message.
 
 use crate::cancel;
 use crate::held_bytes::Lease;
@@ -10,7 +10,7 @@ use prost::encoding::{WireType, decode_varint, encode_key, encode_varint, encode
 /// The number of elements between two checks of the deadline.
 const CHECKED: usize = 1 << 16;
 
-/// The most bytes before a packed list: its key and length.
+/// The maximum length in bytes of the key and length before a packed list.
 const HEAD: usize = 12;
 
 /// A list of an `InferTensorContents`.
@@ -20,7 +20,7 @@ pub(super) struct List {
     form: ElementEncoding,
 }
 
-/// The form of an element of a list.
+/// The encoding of a list's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementEncoding {
     Varint,
@@ -42,7 +42,7 @@ impl List {
     const ALL: [List; 8] =
         [List::BOOL, List::INT, List::INT64, List::UINT, List::UINT64, List::FP32, List::FP64, List::BYTES];
 
-    /// Writes numbers: varints, whose bytes are held before they are written.
+    /// Writes numbers as varints. Counts their bytes as used before writing them.
     pub(super) fn numbers(
         self,
         numbers: impl Iterator<Item = u64> + Clone,
@@ -60,7 +60,7 @@ impl List {
         })
     }
 
-    /// Writes the little-endian bytes of floats.
+    /// Writes floats from their little-endian bytes.
     pub(super) fn bytes(self, bytes: &[u8], lease: &Lease) -> Result<Bytes, Refusal> {
         self.list(bytes.len(), lease, |to| {
             to.extend_from_slice(bytes);
@@ -68,7 +68,7 @@ impl List {
         })
     }
 
-    /// Writes a packed list of this many bytes; an empty one is not written.
+    /// Writes a packed list of `length` bytes. An empty list is not written.
     fn list(
         self,
         length: usize,
@@ -86,7 +86,7 @@ impl List {
         Ok(to.into())
     }
 
-    /// Writes texts, which `texts` returns from the first one on each time.
+    /// Writes strings. `texts` returns a new iterator over the strings at each call.
     pub(super) fn texts<'a, I: Iterator<Item = &'a [u8]>>(
         self,
         texts: impl Fn() -> I,
@@ -131,7 +131,7 @@ impl List {
     }
 }
 
-/// Counts the elements of a list of contents, without decoding them; `None` if another list has elements.
+/// Counts the elements of a list of contents, without decoding them. Returns `None` if another list has elements.
 pub(super) fn count_elements(contents: &[u8], own: List) -> Result<Option<usize>, Refusal> {
     let (mut count, mut others) = (0usize, false);
     for (at, field) in Fields(contents).enumerate() {
@@ -150,7 +150,7 @@ pub(super) fn count_elements(contents: &[u8], own: List) -> Result<Option<usize>
     Ok((!others).then_some(count))
 }
 
-/// Calls `take` with each number of a list of contents: a varint, or the bits of a float.
+/// Calls `take` with each number of a list of contents: the value of a varint, or the bit pattern of a float.
 pub(super) fn each_number(
     contents: &[u8],
     own: List,
@@ -193,7 +193,7 @@ pub(super) fn each_number(
     Ok(())
 }
 
-/// Calls `take` with each text of contents.
+/// Calls `take` with each string of contents.
 pub(super) fn each_text(
     contents: &[u8],
     mut take: impl FnMut(&[u8]) -> Result<(), Refusal>,
@@ -227,7 +227,7 @@ mod tests {
             ..Default::default()
         };
         let mut bytes = x.encode_to_vec();
-        // Field 3 as a single varint, and field 6 as a single float.
+        // Appends field 3 as a single varint, and field 6 as a single float.
         bytes.extend([0x18, 0x96, 0x01, 0x35]);
         bytes.extend(7f32.to_le_bytes());
         let x = InferTensorContents::decode(bytes.as_slice()).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let texts = [0x42, 0].repeat(1000);
         assert_eq!(count_elements(&texts, List::BYTES).unwrap(), Some(1000));
         assert_eq!(count_elements(&texts, List::INT64).unwrap(), None);
-        // A varint that does not end, in field 3; three bytes of floats, in field 6.
+        // An incomplete varint in field 3, and three bytes instead of four of a float in field 6.
         assert!(count_elements(&[0x1a, 1, 0x80], List::INT64).is_err());
         assert!(count_elements(&[0x32, 3, 0, 0, 0], List::FP32).is_err());
     }

@@ -1,4 +1,4 @@
-//! The protocol over gRPC.
+//! The inference protocol over gRPC.
 
 mod contents;
 mod frames;
@@ -41,21 +41,21 @@ use tonic::{Code, Request, Response, Status};
 pub(crate) const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"];
 
-/// The most bytes of a message of all methods except `ModelInfer`.
+/// The maximum size in bytes of messages of all methods except `ModelInfer`.
 const SMALL: usize = 64 << 10;
 
-/// Returns the refusal of a call that does not come to its route.
+/// Converts a refusal to an answer, for a call that is refused before it is routed.
 pub(crate) fn refused(refusal: Refusal) -> axum::response::Response {
     Status::from(refusal).into_http()
 }
 
-/// Returns whether everybody is answered at a path: without a token, and on a connection that is one more than there may be.
+/// Returns whether a path is answered without a token, and on a surplus connection.
 pub(crate) fn is_health(path: &str) -> bool {
     let of_server = path.strip_prefix("/inference.GRPCInferenceService/");
     matches!(of_server, Some("ServerLive" | "ServerReady")) || path.starts_with("/grpc.health.v1.Health/")
 }
 
-/// Makes the routes.
+/// Builds the routes.
 pub(crate) fn routes(shared: Arc<Shared>, health: &Health) -> Router {
     let service = GrpcInferenceServiceServer::new(Service(shared.clone())).max_decoding_message_size(SMALL);
     let mut routes = Routes::new(HoldBodies::new(service, shared.clone()));
@@ -63,7 +63,7 @@ pub(crate) fn routes(shared: Arc<Shared>, health: &Health) -> Router {
     let service =
         tonic_health::pb::health_server::HealthServer::new(service).max_decoding_message_size(SMALL);
     routes = routes.add_service(HoldBodies::new(service, shared.clone()));
-    // The committed schema is valid, as a test shows.
+    // The descriptions always build, because a test checks that the committed schema is valid.
     if let (Ok(v1), Ok(v1alpha)) = (health::described().build_v1(), health::described().build_v1alpha()) {
         routes = routes.add_service(HoldBodies::new(v1.max_decoding_message_size(SMALL), shared.clone()));
         routes = routes.add_service(HoldBodies::new(v1alpha.max_decoding_message_size(SMALL), shared));
@@ -112,7 +112,7 @@ impl GrpcInferenceService for Service {
         request: Request<ModelReadyRequest>,
     ) -> Result<Response<ModelReadyResponse>, Status> {
         let request = request.into_inner();
-        // The protocol's answer for a missing model: it is not ready.
+        // The protocol answers "not ready" for a missing model.
         let ready = self.0.is_ready() && self.0.repository.model(&request.name, &request.version).is_ok();
         Ok(Response::new(ModelReadyResponse { ready }))
     }
@@ -148,7 +148,7 @@ impl GrpcInferenceService for Service {
         }))
     }
 
-    /// [`HoldBodies`] hands these calls to [`infer::call`](self::infer::call).
+    /// Never called, because [`HoldBodies`] passes these calls to [`infer::call`](self::infer::call).
     async fn model_infer(
         &self,
         _request: Request<ModelInferRequest>,
@@ -223,7 +223,7 @@ impl Service {
         self.counted(self.0.repository.model(name, version))
     }
 
-    /// Counts refusals.
+    /// Counts a refusal, if the result is one.
     fn counted<T>(&self, result: Result<T, Refusal>) -> Result<T, Refusal> {
         result.inspect_err(|refusal| self.0.metrics.others.count(Protocol::Grpc, Some(refusal.kind())))
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::body::Body;
 
-/// A body of one message, which is compressed after all of it has come.
+/// A body of one message, which is compressed once all of the message has arrived.
 pub(super) struct Packed {
     body: Body,
     coding: Coding,
@@ -32,7 +32,7 @@ impl Packed {
         Packed { body, coding, held, message, packing: None, ready, last: None, ended: false }
     }
 
-    /// Begins to compress the message.
+    /// Starts to compress the message.
     fn pack(&mut self) {
         let (message, coding, held) = (self.message.split().freeze(), self.coding, self.held.clone());
         if message.len() < HEAD_BYTES + compression::SMALL {

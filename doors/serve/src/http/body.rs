@@ -1,4 +1,4 @@
-//! Reads the body of a request within bounds, and divides it into JSON and binary tensors; writes the body of an answer.
+//! Reads the body of a request within the limits and splits it into JSON and binary tensors. Writes the body of an answer.
 
 use super::JSON_LENGTH;
 use crate::cancel;
@@ -17,10 +17,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The most bytes that are allocated for a body before its bytes come, for any claimed length.
+/// The maximum number of bytes that are allocated for a body before its bytes arrive, whatever length its headers claim.
 const ROOM: usize = 64 << 10;
 
-/// Reads the length of the JSON part, which the header of the extension gives.
+/// Parses the header with the length of the JSON part, which the extension for binary tensors defines.
 pub(super) fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal> {
     let mut values = headers.get_all(JSON_LENGTH).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -34,7 +34,7 @@ pub(super) fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal>
     })
 }
 
-/// Refuses by its headers a body that is too large; returns how it is compressed.
+/// Refuses a body if its headers claim more than `limit` bytes. Returns how the body is compressed.
 pub(super) fn check(headers: &HeaderMap, limit: usize) -> Result<Option<Coding>, Refusal> {
     let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
     let coding = match encodings.next() {
@@ -56,7 +56,7 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Reads a body, and holds the bytes that came.
+/// Reads a request body into memory, and counts the bytes as used as they arrive.
 pub(super) async fn read(
     mut body: Body,
     headers: &HeaderMap,
@@ -76,7 +76,7 @@ pub(super) async fn read(
     Ok(bytes.freeze())
 }
 
-/// Divides a body into its JSON and its binary part.
+/// Splits a body into its JSON part and its binary part.
 pub(super) fn divide(body: &Bytes, json_length: Option<usize>) -> Result<(Bytes, Bytes), Refusal> {
     let length = json_length.unwrap_or(body.len());
     if length > body.len() {
@@ -88,7 +88,7 @@ pub(super) fn divide(body: &Bytes, json_length: Option<usize>) -> Result<(Bytes,
 /// The number of bytes of JSON between two checks of the deadline.
 const STEP: usize = 64 << 10;
 
-/// Writes JSON, whose bytes are held as they are written. Writing ends at the deadline.
+/// Writes JSON, and counts its bytes as used. Stops at the deadline.
 pub(super) fn write(answer: &impl Serialize, lease: &Lease) -> Result<Bytes, Refusal> {
     let mut written = Written { bytes: Vec::new(), held: 0, checked: 0, lease, refused: None };
     let result = serde_json::to_writer(&mut written, answer);
@@ -102,7 +102,7 @@ pub(super) fn write(answer: &impl Serialize, lease: &Lease) -> Result<Bytes, Ref
 struct Written<'a> {
     bytes: Vec<u8>,
     held: usize,
-    /// The length at which the deadline is checked next.
+    /// The number of written bytes after which the deadline is checked next.
     checked: usize,
     lease: &'a Lease,
     refused: Option<Refusal>,
@@ -119,7 +119,7 @@ impl io::Write for Written<'_> {
             }
         }
         if needed > self.held {
-            // Twice the room, as a vector takes it.
+            // A vector doubles its capacity when it grows, so twice the size is counted.
             let more = needed.max(2 * self.held).max(256) - self.held;
             if let Err(refused) = self.lease.grow(more) {
                 self.refused = Some(refused);
@@ -137,7 +137,7 @@ impl io::Write for Written<'_> {
     }
 }
 
-/// A body of parts, which are not copied to one.
+/// A body of several parts, which are sent without copying them into one buffer.
 pub(super) struct Parts(VecDeque<Bytes>);
 
 impl Parts {

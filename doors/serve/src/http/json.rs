@@ -1,6 +1,6 @@
 //! The JSON of requests and answers.
 //!
-//! Lists have bounds of their own, because an item may take more memory than its text. The elements of tensors stay text until
+//! Lists have limits of their own, because an item may take more memory than its JSON text. The elements of tensors stay JSON text until
 //! the input is known to fit the model.
 
 use crate::elements::{self, List};
@@ -20,20 +20,20 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// The most inputs, or outputs, that a request may list.
+/// The maximum number of inputs, and of outputs, in a request.
 const PORTS: usize = 1024;
 
-/// The most extents of a tensor.
+/// The maximum rank of a tensor.
 const RANK: usize = 64;
 
-/// The most parameters of a request or a tensor.
+/// The maximum number of parameters of a request or a tensor.
 const PARAMETERS: usize = 64;
 
-/// Holds the bytes that parsing takes in addition to the JSON and the values that are read, and returns their number. The parser copies
-/// texts with escapes and long numbers, records the brackets around a value, and takes up to twice the room for that. Names with escapes
-/// are copied once more.
+/// Counts the bytes that parsing needs in addition to the JSON and the parsed values, and returns their number. The parser copies strings
+/// with escapes and long numbers, records the brackets around a value, and takes up to twice the room for that. Names with escapes are
+/// copied once more.
 pub(super) fn hold_parsing(json: &[u8], lease: &Lease) -> Result<usize, Refusal> {
-    /// Copies of at most this size are not counted.
+    /// The maximum size in bytes of JSON whose parsing is not counted.
     const LEAST: usize = 64 << 10;
     if json.len() <= LEAST {
         return Ok(0);
@@ -63,7 +63,7 @@ pub(super) fn hold_parsing(json: &[u8], lease: &Lease) -> Result<usize, Refusal>
 pub(super) struct InferRequest<'a> {
     #[serde(default, borrow)]
     id: Option<Cow<'a, str>>,
-    /// Some clients repeat the name of the path.
+    /// Some clients repeat the model name of the path here.
     #[serde(default, borrow)]
     model_name: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
@@ -97,19 +97,19 @@ struct Wanted<'a> {
     parameters: Parameters<'a>,
 }
 
-/// A request for a model.
+/// An inference request that was checked against its model.
 pub(super) struct Parsed {
     pub(super) id: Option<String>,
     pub(super) inputs: Vec<Option<TensorData>>,
     pub(super) wanted: Vec<usize>,
     pub(super) binary: Vec<bool>,
-    /// How many classes each output is answered as, in the order of the answer.
+    /// For each output of the answer, the number of classes to answer instead of the output.
     pub(super) classes: Vec<Option<usize>>,
     pub(super) timeout: Option<Duration>,
 }
 
 impl InferRequest<'_> {
-    /// Compares the request with its model and reads the elements.
+    /// Checks the request against its model and reads the elements.
     pub(super) fn read(self, model: &Model, mut binary: Bytes, lease: &Lease) -> Result<Parsed, Refusal> {
         if let Some(name) = self.model_name.filter(|name| *name != model.name) {
             return Err(Refusal::UnknownModel {
@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for Parameter {
     }
 }
 
-/// Parameters by name, without duplicates.
+/// Parameters by name. A duplicate name is an error.
 #[derive(Debug, Default)]
 struct Parameters<'a>(BTreeMap<Cow<'a, str>, Parameter>);
 
@@ -245,11 +245,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parameters<'a> {
     }
 }
 
-/// A text that is borrowed if it has no escapes.
+/// A string that is borrowed if it has no escapes.
 #[derive(De)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// An object. Without this, a list of the values of its fields would do as well.
+/// A value that must be a JSON object. Without this type, serde would also accept a list of the fields' values.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -302,7 +302,7 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Bounded<T, N
     }
 }
 
-/// An answer.
+/// The answer to an inference request.
 #[derive(Serialize)]
 pub(super) struct InferResponse<'a> {
     pub(super) model_name: &'a str,
@@ -337,7 +337,7 @@ impl<'a> Output<'a> {
         data: Option<List<'a>>,
     ) -> Output<'a> {
         let parameters = binary.map(|binary_data_size| Binary { binary_data_size });
-        // Classes are texts, for outputs of any type.
+        // Classes are strings, whatever the type of the output.
         let datatype = if result.dtype() == DataType::String { "BYTES" } else { port.datatype };
         Output { name: &port.name, datatype, shape: result.shape(), parameters, data }
     }

@@ -1,4 +1,4 @@
-//! The protocol over HTTP, with the extension for binary tensors.
+//! The inference protocol over HTTP, with the extension for binary tensors.
 
 mod body;
 mod json;
@@ -33,10 +33,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The header that holds the length of the JSON part of a body, before the binary part.
+/// The header with the length of the JSON part of a body, which is followed by the binary part.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
-/// Makes the routes.
+/// Builds the routes.
 pub(crate) fn routes(shared: Arc<Shared>) -> Router {
     let router = Router::new();
     #[cfg(feature = "generate")]
@@ -71,7 +71,7 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// A refused request of HTTP.
+/// A refusal, as an error response of HTTP.
 struct Refused(Refusal);
 
 impl From<Refusal> for Refused {
@@ -133,7 +133,7 @@ async fn method(State(shared): State<Arc<Shared>>, request: Request) -> Response
     refused(path, refusal)
 }
 
-/// Counts a request that is refused before it concerns a model.
+/// Counts a refusal of a request that concerns no model.
 fn refuse(shared: &Shared, refusal: Refusal) -> Refused {
     shared.metrics.others.count(Protocol::Http, Some(refusal.kind()));
     Refused(refusal)
@@ -160,7 +160,7 @@ fn readiness(shared: &Shared, value: serde_json::Value) -> Response {
     answer(status, &value)
 }
 
-/// The name of a model and perhaps its version, as they are in a path.
+/// The name and the optional version of a model in a path.
 #[derive(serde::Deserialize)]
 struct Named {
     model: String,
@@ -199,12 +199,12 @@ async fn run(State(shared): State<Arc<Shared>>, path: InPath, request: Request) 
     Ok(counted.end(result)?)
 }
 
-/// How the answer to a request is written.
+/// The format of the answer to a request.
 struct Form {
     id: Option<String>,
     /// Whether each output is binary, in the order of the answer.
     binary: Vec<bool>,
-    /// How many classes each output is answered as.
+    /// For each output, the number of classes to answer instead of the output.
     classes: Vec<Option<usize>>,
     /// How the answer is compressed.
     coding: Option<Coding>,
@@ -214,7 +214,7 @@ fn accepted(headers: &HeaderMap) -> Option<Coding> {
     Coding::accepted(headers.get(header::ACCEPT_ENCODING)?.to_str().ok()?)
 }
 
-/// Unpacks a body, and holds the bytes that come of it.
+/// Decompresses a body, and counts the decompressed bytes as used.
 fn unpacked(
     body: Bytes,
     coding: Option<Coding>,
@@ -269,7 +269,7 @@ async fn infer(
         Ok((ask, Form { id, binary, classes, coding: accepted }))
     };
     let size = head.headers.get(header::CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
-    // A compressed request may be any size.
+    // The decompressed size is unknown, so the request counts as large.
     let size = size.filter(|_| coding.is_none());
     let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), deadline, read).await?;
     let deadline = ask.deadline;
@@ -282,7 +282,8 @@ async fn infer(
     answer
 }
 
-/// Writes an answer: JSON, and behind it the binary outputs in order. `held` counts the results, and then the answer.
+/// Writes an answer: JSON, followed by the binary outputs in order. `held` counts first the bytes of the results, then the bytes of the
+/// answer.
 fn write(
     model: &Model,
     wanted: &[usize],
@@ -351,7 +352,8 @@ fn write(
     Ok(response)
 }
 
-/// Returns the refusal of a request that does not come to its route, in the form of the interface that the path is of.
+/// Converts a refusal to a response, for a request that is refused before it is routed. The path selects the interface whose error format
+/// is used.
 pub(crate) fn refused(path: &str, refusal: Refusal) -> Response {
     #[cfg(feature = "generate")]
     if openai::is_path(path) {
@@ -361,12 +363,12 @@ pub(crate) fn refused(path: &str, refusal: Refusal) -> Response {
     Refused(refusal).into_response()
 }
 
-/// Returns whether everybody is answered at a path, without a token.
+/// Returns whether a path is answered without a token.
 pub(crate) fn is_open(path: &str) -> bool {
     path.starts_with("/v2/health/")
 }
 
-/// Returns whether a connection that is one more than there may be is answered at a path.
+/// Returns whether a path is answered on a surplus connection.
 pub(crate) fn is_health(path: &str) -> bool {
     path.starts_with("/v2/health/") || path == "/metrics"
 }

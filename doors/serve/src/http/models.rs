@@ -1,4 +1,4 @@
-//! The endpoints of models except inference: readiness, metadata, statistics, and the repository.
+//! The endpoints for models except inference: readiness, metadata, statistics, and the repository.
 
 use super::{InPath, Refused, Result, answer, body, find, named, readiness, refuse, unpacked};
 use crate::connections::Connection;
@@ -64,7 +64,7 @@ fn statistics_of(models: &[Arc<Model>]) -> Response {
     answer(StatusCode::OK, &json!({ "model_stats": statistics }))
 }
 
-/// The body of a request about the list of models, or about one of them.
+/// The body of a request to list, load or unload models.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct Asked {

@@ -1,4 +1,4 @@
-//! Served language models: each has an engine on its own thread, which runs all requests together.
+//! The served language models. Each has an engine on its own thread, which batches all requests.
 
 mod prepare;
 mod worker;
@@ -32,9 +32,9 @@ pub(crate) fn is_language_model(path: &Path) -> bool {
 pub(crate) struct Language {
     pub(crate) name: String,
     pub(crate) generator: Generator,
-    /// When it was loaded, in seconds since 1970.
+    /// The time when the model was loaded, in seconds since 1970.
     pub(crate) since: u64,
-    /// The greatest number of tokens of a sequence.
+    /// The maximum number of tokens of a sequence.
     pub(crate) context: usize,
     pub(crate) metrics: LanguageMetrics,
     pub(crate) preparing: Preparing,
@@ -84,7 +84,7 @@ impl Language {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the refusal of a request whose events ended without a last one.
+    /// Returns the refusal for a request whose events ended without a final event.
     pub(crate) fn ended(&self) -> Refusal {
         match self.commands().is_some() {
             true => Refusal::Internal { what: "an engine ended before its answers" },
@@ -97,7 +97,7 @@ impl Language {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an answer to a prompt. Answers of one request share their prompt and options, except for the seed.
+    /// Starts an answer to a prompt. The answers of one request share their prompt and their options, except the seed.
     pub(crate) async fn generate(
         &self,
         prompt: Arc<Vec<u32>>,
@@ -108,7 +108,7 @@ impl Language {
         self.ask(Work::Generate { prompt, options, seed }, listener).await
     }
 
-    /// Compiles the constraint of an answer, on a thread for that.
+    /// Compiles the constraint of an answer on one of the threads for grammars.
     pub(crate) async fn grammar(
         self: &Arc<Self>,
         constraint: Constraint,
@@ -117,14 +117,14 @@ impl Language {
     ) -> Result<Grammar, Refusal> {
         let model = self.clone();
         let compile = move |constraint: &Constraint| {
-            // The bytes of the request are held until the work has ended.
+            // Keeps the lease of the request's bytes until the work has ended.
             let _lease = lease;
             model.generator.grammar(constraint).map_err(|source| model.refused(source))
         };
         self.preparing.grammar(constraint, deadline, compile).await
     }
 
-    /// Asks for the state of a text.
+    /// Requests the embedding of a text.
     pub(crate) async fn embed(
         &self,
         text: Vec<u32>,
@@ -141,14 +141,14 @@ impl Language {
         if !sent {
             return Err(Refusal::ShuttingDown);
         }
-        // The thread answers each command between two steps, unless it ends before.
+        // The engine's thread answers each command between two steps, unless the thread ends before.
         answer
             .await
             .unwrap_or(Err(GenerateError::Internal { what: "an engine ended" }))
             .map_err(|source| self.refused(source))
     }
 
-    /// Returns the refusal of a request that an engine, a tokenizer or a template does not take.
+    /// Converts an error of the engine, a tokenizer or a template to a refusal.
     pub(crate) fn refused(&self, source: GenerateError) -> Refusal {
         let model = self.name.clone();
         match source {
@@ -167,7 +167,7 @@ pub(crate) struct Languages {
 }
 
 impl Languages {
-    /// Opens the models, and starts their threads. `stop` ends them.
+    /// Opens the models and starts their threads. `stop` ends the threads.
     pub(crate) fn start(
         models: &[ModelConfig],
         config: &Config,
@@ -190,12 +190,12 @@ impl Languages {
         Ok(Languages { all, threads: Mutex::new(threads) })
     }
 
-    /// Returns all models.
+    /// Returns all language models.
     pub(crate) fn all(&self) -> &[Arc<Language>] {
         &self.all
     }
 
-    /// Finds a model.
+    /// Finds a model by its name.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<Language>, Refusal> {
         self.all.iter().find(|model| model.name == name).ok_or_else(|| {
             let known: Vec<String> = self.all.iter().map(|model| format!("`{}`", model.name)).collect();
@@ -204,7 +204,7 @@ impl Languages {
         })
     }
 
-    /// Takes no more requests.
+    /// Stops accepting requests.
     pub(crate) fn close(&self) {
         for model in &self.all {
             model.preparing.close();
@@ -212,7 +212,7 @@ impl Languages {
         }
     }
 
-    /// Drops the requests that are not prepared.
+    /// Drops the requests that wait to be prepared.
     pub(crate) fn abort(&self) {
         self.all.iter().for_each(|model| model.preparing.abort());
     }

@@ -1,8 +1,8 @@
 //! Prepares the requests of one language model on separate threads.
 //!
-//! Templates, tokenizers and grammars are untrusted programs, or work on untrusted texts. They run on separate threads for each model, so
-//! that they delay neither other models nor the network. Grammars, which may take seconds, have other threads than prompts, and long
-//! prompts other threads than short ones.
+//! Templates, tokenizers and grammars are untrusted programs, or process untrusted text. They run on separate threads for each model, so
+//! that they delay neither other models nor the network. Grammars may take seconds, so they do not share threads with prompts. Long and
+//! short prompts do not share threads, either.
 
 use crate::cancel;
 use crate::cancel::CancelOnDrop;
@@ -16,13 +16,13 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// The least size of a long prompt, in bytes.
+/// The minimum size of a long prompt, in bytes.
 const LONG: usize = 16 << 10;
 
 /// The number of threads that compile grammars.
 const GRAMMARS: usize = 2;
 
-/// The most grammars of a model that are kept for further requests.
+/// The maximum number of compiled grammars that a model caches.
 const KEPT: usize = 8;
 
 /// The threads that prepare the requests of a model.
@@ -30,12 +30,12 @@ pub(crate) struct Preparing {
     short: Pool,
     long: Pool,
     grammars: Pool,
-    /// The last grammars that were compiled, the newest first.
+    /// The cache of compiled grammars, the most recently used first.
     kept: Mutex<VecDeque<(Constraint, Grammar)>>,
 }
 
 impl Preparing {
-    /// Makes the queues of a model, with at most `limit` requests each. `stop` ends all work.
+    /// Creates the queues of a model, with at most `limit` requests each. `stop` ends all work.
     pub(super) fn new(model: &str, limit: usize, stop: &CancelToken) -> Preparing {
         let pool = || Pool::new(model, limit, stop);
         Preparing { short: pool(), long: pool(), grammars: pool(), kept: Mutex::default() }
@@ -52,7 +52,7 @@ impl Preparing {
         .collect()
     }
 
-    /// Prepares prompts whose texts have this many bytes.
+    /// Runs `work` on the thread for short or long prompts. `bytes` is the size of the prompts' texts.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Preparing {
         pool.run(deadline, work).await
     }
 
-    /// Compiles a grammar, unless it was compiled before.
+    /// Compiles a grammar, or returns it from the cache.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Preparing {
         Ok(grammar)
     }
 
-    /// Finds a grammar that was compiled before, and makes it the newest.
+    /// Finds a cached grammar, and moves it to the front of the cache.
     fn known(&self, constraint: &Constraint) -> Option<Grammar> {
         let mut kept = self.kept();
         let at = kept.iter().position(|(known, _)| known == constraint)?;
@@ -105,18 +105,18 @@ impl Preparing {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts no more requests. The threads end when they have prepared those that wait.
+    /// Stops accepting requests. The threads end once they have prepared the waiting requests.
     pub(super) fn close(&self) {
         [&self.short, &self.long, &self.grammars].into_iter().for_each(|pool| pool.0.close(false));
     }
 
-    /// Drops the requests that wait.
+    /// Drops the waiting requests.
     pub(super) fn abort(&self) {
         [&self.short, &self.long, &self.grammars].into_iter().for_each(|pool| pool.0.close(true));
     }
 }
 
-/// A queue, and the threads that take from it.
+/// A queue, and the threads that run its tasks.
 struct Pool(Arc<Queue>);
 
 struct Queue {
@@ -132,7 +132,7 @@ struct TaskQueue {
     open: bool,
 }
 
-/// Work in a queue. Dropping it gives back the bytes of its request, which is refused.
+/// Work in a queue. Dropping it refuses the request and returns the request's bytes.
 struct Task {
     deadline: Instant,
     cancel: CancelToken,
@@ -140,7 +140,7 @@ struct Task {
 }
 
 impl Task {
-    /// Returns true if the result is not needed any more.
+    /// Returns whether the result is no longer needed.
     fn is_over(&self) -> bool {
         self.cancel.is_cancelled() || Instant::now() >= self.deadline
     }
@@ -153,8 +153,8 @@ impl Pool {
         Pool(Arc::new(Queue { model, limit, stop, state, changed: Condvar::new() }))
     }
 
-    /// Runs work on a thread of the pool. It ends at the deadline, or when the returned future is dropped: before it begins it is dropped,
-    /// and later it ends with its next check of [`RunOptions`].
+    /// Runs work on a thread of the pool. The work ends at the deadline, or when the returned future is dropped. If it has not begun then,
+    /// it is dropped; otherwise it ends at its next check of [`RunOptions`].
     async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -167,14 +167,14 @@ impl Pool {
         let run = Box::new(move || {
             let options =
                 RunOptions::default().with_deadline(deadline).with_cancel(&token).with_cancel(&stop);
-            // Work that was ended may return any error.
+            // Ended work may return any error, so the reason for its end replaces the error.
             let work = || {
                 cancel::check().and_then(|()| work()).map_err(|error| cancel::check().err().unwrap_or(error))
             };
             let done = catch_unwind(AssertUnwindSafe(|| options.within(work)));
             let done = done.unwrap_or(Err(Refusal::Internal { what: "preparing a request panicked" }));
             let done = if stop.is_cancelled() { done.map_err(|_| Refusal::ShuttingDown) } else { done };
-            // The client may have left.
+            // The send fails if the client has left, which is not an error.
             let _gone = answer.send(done);
         });
         self.0.push(Task { deadline, cancel, run })?;
@@ -190,7 +190,7 @@ impl Pool {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, TaskQueue> {
-        // Nothing panics while it is locked.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -269,14 +269,14 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             ended.send(()).unwrap();
-            // It may say anything then.
+            // After cancellation, the work may return any error, which must not reach the client.
             Err::<(), _>(Refusal::NoToken)
         };
         let start = Instant::now();
         let late = block(preparing.prompts(0, start + Duration::from_millis(50), endless.clone()));
         assert!(matches!(late, Err(Refusal::Deadline)));
         end.recv_timeout(Duration::from_secs(10)).unwrap();
-        // A client that leaves drops its future.
+        // Dropping the future simulates a client that leaves.
         let left = block(async {
             tokio::time::timeout(Duration::from_millis(50), preparing.prompts(0, soon(), endless)).await
         });
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_drops_work_that_is_over_before_it_begins() {
-        // Without threads, nothing begins.
+        // No threads are started, so no work begins.
         let preparing = Preparing::new("x", 1, &CancelToken::new());
         let held = Arc::new(());
         let run = |deadline| {

@@ -1,4 +1,4 @@
-//! The thread of a language model.
+//! The engine thread of a language model.
 
 use bb::CancelToken;
 use bb_generate::{Engine, EngineStatistics, Error, GenerateOptions, Listener, Pooling};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often an idle thread checks whether the server ends.
+/// The time between two checks of an idle thread whether the server shuts down.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The work of a request.
+/// The work that a request requires of the engine.
 pub(super) enum Work {
     /// `seed` replaces the seed of the options.
     Generate {
@@ -25,15 +25,15 @@ pub(super) enum Work {
     },
 }
 
-/// A request on its way to the engine.
+/// A request that is sent to the engine.
 pub(super) struct Command {
     pub(super) work: Work,
     pub(super) listener: Box<dyn Listener>,
     pub(super) taken: oneshot::Sender<Result<(), Error>>,
 }
 
-/// Runs an engine until no request can come any more and all are answered, or until `stop`. In the second case, the events of the remaining
-/// listeners end without a last one.
+/// Runs an engine until no further request can arrive and all requests are answered, or until `stop`. After `stop`, the listeners of
+/// unfinished requests get no final event.
 pub(super) fn work(
     mut engine: Engine,
     commands: &Receiver<Command>,
@@ -62,12 +62,12 @@ pub(super) fn work(
 fn take(engine: &mut Engine, Command { work, listener, taken }: Command) {
     let result = match work {
         Work::Generate { prompt, mut options, seed } => {
-            // The last answer of a request has the options for itself.
+            // Clones the options only if other answers of the request still share them.
             Arc::make_mut(&mut options).sampling.seed = seed;
             engine.add(&prompt, &options, listener)
         }
         Work::Embed { text, pooling } => engine.embed(&text, pooling, listener),
     };
-    // The client may have gone.
+    // The send fails if the client has left, which is not an error.
     let _gone = taken.send(result);
 }

@@ -1,4 +1,4 @@
-//! Decodes the small messages of all methods except `ModelInfer`, whose parts are counted first.
+//! Decodes the small messages of all methods except `ModelInfer`. Their fields are counted before they are decoded.
 
 use crate::messages::wire::count;
 use crate::refusal::Refusal;
@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Encodes and decodes messages of gRPC.
+/// A codec that encodes and decodes gRPC messages.
 pub(crate) struct Codec<E, D>(PhantomData<(E, D)>);
 
 impl<E, D> Default for Codec<E, D> {
@@ -38,7 +38,7 @@ where
 
 /// One direction of a [`Codec`], for one call.
 pub(crate) struct Protobuf<T> {
-    /// Whether a message was decoded. All methods are unary, so that a call has no other.
+    /// Whether a message was decoded. All methods are unary, so a second message is an error.
     decoded: bool,
     of: PhantomData<T>,
 }
@@ -48,7 +48,8 @@ impl<T: Message> Encoder for Protobuf<T> {
     type Error = Status;
 
     fn encode(&mut self, item: T, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // A buffer that grows while it is written ends with up to twice the room, for as long as the client takes to read.
+        // Reserves the exact size, because a buffer that grows while it is written ends with up to twice the size, and stays allocated
+        // until the client has read it.
         to.reserve(item.encoded_len());
         item.encode(to).map_err(|_| Refusal::Internal { what: "a buffer of gRPC did not grow" }.into())
     }
@@ -59,7 +60,7 @@ impl<T: Message + Default> Decoder for Protobuf<T> {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<T>, Status> {
-        // gRPC's table of status codes has this code for a wrong number of requests.
+        // gRPC's table of status codes assigns this code to a wrong number of requests.
         if std::mem::replace(&mut self.decoded, true) {
             return Err(Refusal::Messages { got: "several" }.into());
         }

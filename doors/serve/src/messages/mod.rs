@@ -1,4 +1,4 @@
-//! The messages of the gRPC service, and how they are read and written.
+//! The messages of the gRPC service, and their encoding and decoding.
 
 pub(crate) mod codec;
 pub(crate) mod wire;

@@ -1,8 +1,8 @@
-//! Messages of gRPC as their bytes, which are counted before anything is decoded.
+//! Counts the fields of encoded gRPC messages, before anything is decoded.
 //!
-//! An empty tensor takes two bytes of a message, and two hundred bytes of memory when it is decoded. So the fields of a message, and
-//! of the messages in it, are counted first. The contents of inputs, which may be millions of elements, stay bytes until the input is
-//! known to fit the model.
+//! An empty tensor takes two bytes of a message, but two hundred bytes of memory once it is decoded. So the fields of a message, and of the
+//! messages in it, are counted first. The contents of inputs, which may have millions of elements, stay encoded until the input is known to
+//! fit the model.
 
 use crate::messages::inference::InferParameter;
 use crate::refusal::Refusal;
@@ -10,22 +10,23 @@ use bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use std::collections::HashMap;
 
-/// The most fields of a message: inputs, outputs, their raw bytes and parameters.
+/// The maximum number of fields of a message: inputs, outputs, their raw bytes and parameters.
 const FIELDS: usize = 2048;
 
-/// The most fields of all messages in a message together.
+/// The maximum number of fields of all nested messages together.
 const INNER: usize = 8192;
 
-/// The most bytes that are neither raw nor contents: names, types, extents and parameters.
+/// The maximum number of bytes of a message outside of tensor data (`raw_input_contents` and `contents`): names, types, shapes and
+/// parameters.
 const TEXTS: usize = 16 << 20;
 
-/// The most extents of a tensor in packed form.
+/// The maximum rank of a tensor whose shape is packed.
 const RANK: usize = 64;
 
-/// The bytes that a decoded field takes in addition to its text: an input, an output or an entry of a map.
+/// The estimated bytes of a decoded field in addition to its text, for an input, an output or an entry of a map.
 const ENTRY: usize = 512;
 
-/// `ModelInferRequest` without decoded contents of inputs.
+/// `ModelInferRequest` whose inputs keep their contents encoded.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct InferRequest {
     #[prost(string, tag = "1")]
@@ -44,7 +45,7 @@ pub(crate) struct InferRequest {
     pub(crate) raw_input_contents: Vec<Bytes>,
 }
 
-/// `InferInputTensor`, whose contents are not decoded.
+/// `InferInputTensor` with encoded contents.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Input {
     #[prost(string, tag = "1")]
@@ -55,12 +56,12 @@ pub(crate) struct Input {
     pub(crate) shape: Vec<i64>,
     #[prost(map = "string, message", tag = "4")]
     pub(crate) parameters: HashMap<String, InferParameter>,
-    /// The bytes of an `InferTensorContents`.
+    /// The bytes of an encoded `InferTensorContents`.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub(crate) contents: Option<Bytes>,
 }
 
-/// `ModelInferResponse`, whose contents of outputs are written already. It has no parameters.
+/// `ModelInferResponse` whose outputs have encoded contents. It has no parameters.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct InferResponse {
     #[prost(string, tag = "1")]
@@ -75,7 +76,7 @@ pub(crate) struct InferResponse {
     pub(crate) raw_output_contents: Vec<Bytes>,
 }
 
-/// `InferOutputTensor`, whose contents are written already.
+/// `InferOutputTensor` with encoded contents.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Output {
     #[prost(string, tag = "1")]
@@ -88,16 +89,16 @@ pub(crate) struct Output {
     pub(crate) contents: Option<Bytes>,
 }
 
-/// The number of `inputs`, `outputs` and `raw_input_contents` in a request.
+/// The field numbers of `inputs`, `outputs` and `raw_input_contents` in a request.
 const INPUTS: u32 = 5;
 const OUTPUTS: u32 = 6;
 const RAW: u32 = 7;
 
-/// The number of `shape` and `contents` in an input.
+/// The field numbers of `shape` and `contents` in an input.
 const SHAPE: u32 = 3;
 const CONTENTS: u32 = 5;
 
-/// Counts the fields of a request without decoding it, and returns about how many bytes decoding takes.
+/// Counts the fields of a request without decoding it, and estimates the bytes that decoding takes.
 pub(crate) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
     let (mut fields, mut inner, mut texts, mut decoded) = (0, 0, 0, 0usize);
     for field in Fields(message) {
@@ -113,7 +114,7 @@ pub(crate) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
                     bound("fields of messages", &mut inner, 1, INNER)?;
                     decoded = decoded.saturating_add(ENTRY);
                     match (field.number, part.number) {
-                        // Another one would be merged with the first, which no client needs.
+                        // A second field would be merged with the first, which no client needs, so it is refused.
                         (INPUTS, CONTENTS) => bound("contents of one input", &mut contents, 1, 1)?,
                         (INPUTS, SHAPE) => bound("extents", &mut 0, varints(part.bytes), RANK)?,
                         _ => bound("bytes that are not raw", &mut texts, part.bytes.len(), TEXTS)?,
@@ -126,12 +127,12 @@ pub(crate) fn count_request(message: &[u8]) -> Result<usize, Refusal> {
     Ok(decoded.saturating_add(texts))
 }
 
-/// Counts the fields of any other message, and of the messages in it.
+/// Counts the fields of a message of another method, and of the messages in it.
 pub(crate) fn count(message: &[u8]) -> Result<(), Refusal> {
     let (mut fields, mut inner) = (0, 0);
     for field in Fields(message) {
         bound("fields", &mut fields, 1, FIELDS)?;
-        // A text or bytes may not look like a message, and then is one field.
+        // Strings and bytes that cannot be parsed as a message count as one field.
         for _ in Fields(field?.bytes).map_while(Result::ok) {
             bound("fields of messages", &mut inner, 1, INNER)?;
         }
@@ -149,7 +150,7 @@ pub(crate) fn varints(packed: &[u8]) -> usize {
     packed.iter().filter(|byte| **byte < 0x80).count()
 }
 
-/// A field of a message: its bytes if it has a length or a fixed size, else its number.
+/// A field of a message: its bytes if it has a length or a fixed size, else only its number.
 pub(crate) struct Field<'a> {
     pub(crate) number: u32,
     pub(crate) kind: WireType,
@@ -157,7 +158,7 @@ pub(crate) struct Field<'a> {
     pub(crate) value: u64,
 }
 
-/// The fields of a message in their order. A field that is broken is the last one.
+/// An iterator over the fields of a message. It ends with an error at the first field that is malformed.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn many_extents_are_refused_one_by_one_and_packed() {
-        // Field 3, the shape, as single numbers, in an input, field 5.
+        // An input (field 5) with a shape (field 3), first as single numbers, then packed.
         for shape in [[0x18, 1].repeat(INNER + 1), [vec![0x1a, 65], vec![1; 65]].concat()] {
             let mut message = vec![0x2a];
             prost::encoding::encode_varint(shape.len() as u64, &mut message);

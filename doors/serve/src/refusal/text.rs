@@ -1,21 +1,23 @@
-//! The texts of refusals.
+//! The messages of refusals.
 
 use super::{Refusal, RefusalKind};
 
 impl Refusal {
-    /// Returns the message and its causes, because the protocols have room for one text. All clients accept its length: some refuse more than
-    /// 8 KiB of headers, where gRPC has errors, with three bytes for one that is not ASCII.
+    /// Returns the message and its causes in one string, because the protocols have only one field for them. The length is limited so that
+    /// all clients accept it: gRPC sends errors in headers, where a character outside ASCII takes three bytes, and some clients refuse more
+    /// than 8 KiB of headers.
     ///
-    /// Paths of the server are left out of it.
+    /// Paths of the server are removed from the message.
     pub(crate) fn text(&self) -> String {
-        /// The most bytes.
+        /// The maximum length in bytes.
         const TEXT: usize = 2048;
         let mut text = self.with_causes(TEXT);
         if matches!(self.kind(), RefusalKind::Failed) || matches!(self, Refusal::NotLoaded { .. }) {
             text = without_paths(&text);
         }
         if text.len() > TEXT {
-            // The long part is text that a client sent; the expected value often follows it.
+            // Cuts the middle, because the long part is usually a string that the client sent, and the expected value often follows that
+            // string.
             let (from, to) =
                 (text.floor_char_boundary(TEXT / 2), text.ceil_char_boundary(text.len() - TEXT / 2));
             text.replace_range(from..to, " … ");
@@ -23,12 +25,12 @@ impl Refusal {
         text
     }
 
-    /// Returns the message and its causes, with the paths of the server, for its log.
+    /// Returns the message and its causes for the server's log, including paths of the server.
     pub(crate) fn logged(&self) -> String {
         self.with_causes(2048)
     }
 
-    /// Returns the message and its causes, until the text has `most` bytes.
+    /// Returns the message, and appends its causes until the string has `most` bytes.
     fn with_causes(&self, most: usize) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -41,7 +43,7 @@ impl Refusal {
     }
 }
 
-/// Replaces absolute paths, which messages have in quotes, by the names of their files.
+/// Replaces quoted absolute paths by the names of their files.
 fn without_paths(text: &str) -> String {
     let quotes = ['`', '"'];
     let is_path = |part: &str| {

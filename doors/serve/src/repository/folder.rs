@@ -1,20 +1,20 @@
-//! Finds the files of a model: a file, or a folder with versions.
+//! Finds the files of a model: a single file, or a folder with versions.
 
 use super::is_name;
 use crate::error::Error;
 use crate::model::Found;
 use std::path::{Path, PathBuf};
 
-/// The names that the file of a model has in a folder.
+/// The possible names of a model's file in a folder.
 const FILES: [&str; 2] = ["model.onnx", "model.bb"];
 
-/// The file in the folder of a model, or of its versions, that names classes, one on each line.
+/// The name of the file with a model's class labels, one on each line. It is in the folder of the model or of a version.
 const LABELS: &str = "labels.txt";
 
-/// The most entries of a folder that are looked at.
+/// The maximum number of folder entries that are read.
 const ENTRIES: usize = 4096;
 
-/// Finds the newest versions of a model. Below `within`, if that is given, nothing may lead out of it.
+/// Finds the newest versions of a model. If `within` is set, refuses files that are outside of it, for example through links.
 pub(crate) fn find(name: &str, path: &Path, within: Option<&Path>, most: usize) -> Result<Vec<Found>, Error> {
     let real = |path: PathBuf| real(name, path, within);
     let labels = |folders: &[Option<&Path>]| -> Result<Option<PathBuf>, Error> {
@@ -27,7 +27,7 @@ pub(crate) fn find(name: &str, path: &Path, within: Option<&Path>, most: usize) 
         if within.is_some() && !file.is_file() {
             return Err(Error::NoSuchModel { name: name.to_owned() });
         }
-        // The labels of a folder with several models belong to none of them.
+        // In a folder with several models, it is unknown which of them a file of labels belongs to.
         let own = if within.is_none() { path.parent().filter(|_| is_model(path)) } else { None };
         let (file, labels) = (real(file)?, labels(&[own])?);
         return Ok(vec![Found { version: 1, versioned: false, file, labels }]);
@@ -65,13 +65,13 @@ fn is_model(path: &Path) -> bool {
     path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file))
 }
 
-/// Reads the name of the folder of a version: a number that does not begin with 0.
+/// Parses the folder name of a version: a number that does not begin with 0.
 fn version(name: &str) -> Option<u64> {
     let digits = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
     name.parse().ok().filter(|_| digits)
 }
 
-/// Follows links, and refuses what leads out of the folder.
+/// Resolves links, and refuses a path that is outside of `within`.
 fn real(name: &str, path: PathBuf, within: Option<&Path>) -> Result<PathBuf, Error> {
     let Some(within) = within else { return Ok(path) };
     let real = path.canonicalize().map_err(|source| Error::Folder {
@@ -85,7 +85,7 @@ fn real(name: &str, path: PathBuf, within: Option<&Path>) -> Result<PathBuf, Err
     }
 }
 
-/// Lists the models of a folder. One that cannot be read has none.
+/// Lists the names of the models in a folder. Returns none if the folder cannot be read.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().take(ENTRIES).flatten();
     let name = |entry: std::fs::DirEntry| {

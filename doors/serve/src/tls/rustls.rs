@@ -1,4 +1,4 @@
-//! Encryption by rustls.
+//! TLS by rustls.
 
 use super::{Duration, Error, Protocol, Stream, TlsFiles};
 use std::path::Path;
@@ -9,10 +9,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// An encrypted connection. What is noted of a connection is noted below the encryption, where bytes leave.
+/// An encrypted connection. The inner [`Stream`] records how fast the peer reads, because bytes leave there.
 pub(crate) type Encrypted = TlsStream<Stream>;
 
-/// Makes encrypted connections of those that clients open.
+/// Encrypts the connections that clients open.
 #[derive(Clone)]
 pub(crate) struct Acceptor(TlsAcceptor);
 
@@ -38,7 +38,7 @@ impl Acceptor {
         Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands with a client; `None` if that fails or takes too long.
+    /// Performs the TLS handshake with a client. Returns `None` if it fails or takes too long.
     pub(crate) async fn accept(&self, stream: Stream, time: Duration) -> Option<Encrypted> {
         timeout(time, self.0.accept(stream)).await.ok()?.ok()
     }

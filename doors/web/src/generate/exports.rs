@@ -1,4 +1,4 @@
-//! The functions that JavaScript calls to generate text. Each is one call.
+//! The functions that JavaScript calls to generate text.
 
 #![expect(
     unsafe_code,
@@ -17,13 +17,13 @@ thread_local! {
     static MODELS: RefCell<BTreeMap<u32, LanguageModel>> = RefCell::default();
 }
 
-/// Seeds the random numbers of libraries with 64 random bits from JavaScript.
+/// Seeds the random bits with 64 bits from JavaScript.
 #[unsafe(no_mangle)]
 extern "C" fn bb_seed(high: u32, low: u32) {
     random::seed(u64::from(high) << 32 | u64::from(low));
 }
 
-/// Opens a language model, with options in JSON.
+/// Opens a language model, with options as JSON.
 #[unsafe(no_mangle)]
 extern "C" fn bb_generator(model: u32, options: u32) -> u32 {
     let (model, options) = (buffers::take(model), buffers::take(options));
@@ -43,14 +43,14 @@ extern "C" fn bb_generator_close(model: u32) {
     drop(MODELS.with_borrow_mut(|models| models.remove(&model)));
 }
 
-/// Begins a generation, with a request in JSON.
+/// Begins a generation, with a request as JSON.
 #[unsafe(no_mangle)]
 extern "C" fn bb_generate(model: u32, request: u32) -> u32 {
     let request = buffers::take(request);
     answer(of(model, |model| model.begin(&request)))
 }
 
-/// Does the next part of a generation.
+/// Performs the next step of a generation.
 #[unsafe(no_mangle)]
 extern "C" fn bb_generate_next(model: u32, generation: u32) -> u32 {
     answer(of(model, |model| model.next(generation)))

@@ -1,7 +1,7 @@
-//! Text generation, with the feature `generate`: language models from the bytes of GGUF files.
+//! Text generation, with the feature `generate`, for language models in GGUF files.
 //!
-//! A call does a bounded part of the work, so that JavaScript can stop between two calls: it reads some tokens of a prompt, or chooses one
-//! token. A language model has one sequence, whose caches the next prompt uses as far as both agree.
+//! Each call does a bounded amount of work: it runs some tokens of a prompt, or generates one token. So JavaScript can stop between two
+//! calls. A language model has one sequence. The next prompt reuses its cache as far as the tokens are the same.
 
 mod exports;
 mod random;
@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::cell::Cell;
 
-/// How many tokens of a prompt a call reads.
+/// The number of prompt tokens that a call runs.
 const PART: usize = 64;
 
 thread_local! {
-    /// The seconds since 1970, as JavaScript said with the last request.
+    /// The time in seconds since 1970, from JavaScript's last request.
     static NOW: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -27,7 +27,7 @@ thread_local! {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct JsModelOptions {
-    /// The greatest number of tokens of a sequence.
+    /// The maximum number of tokens of a sequence.
     context: Option<usize>,
 }
 
@@ -35,9 +35,9 @@ struct JsModelOptions {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Request {
-    /// A conversation; the model generates its next message.
+    /// A conversation. The model generates its next message.
     messages: Option<Vec<Message>>,
-    /// A text that is to be continued.
+    /// A text. The model continues it.
     prompt: Option<String>,
     max_tokens: Option<usize>,
     temperature: Option<f64>,
@@ -48,7 +48,7 @@ struct Request {
     seed: u64,
     #[serde(default)]
     stop: Vec<String>,
-    /// The seconds since 1970.
+    /// The current time in seconds since 1970.
     now: u64,
 }
 
@@ -68,13 +68,13 @@ impl Request {
     }
 }
 
-/// State of a sequence.
+/// The state of the sequence.
 enum SequenceState {
-    /// Nothing is generated.
+    /// No generation is running.
     Idle(TokenSequence),
-    /// A part of the prompt is read.
+    /// A part of the prompt has been run.
     Reading { sequence: TokenSequence, prompt: Vec<u32>, options: Box<GenerateOptions> },
-    /// The prompt is read.
+    /// The whole prompt has been run.
     Writing(Box<Generation<TokenSequence>>),
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct LanguageModel {
 }
 
 impl LanguageModel {
-    /// Opens a GGUF file, with options in JSON.
+    /// Opens a GGUF file, with options as JSON.
     ///
     /// # Errors
     ///
@@ -117,16 +117,17 @@ impl LanguageModel {
         })
     }
 
-    /// Takes the sequence, and leaves one that has nothing cached, which stays if an error loses the other.
+    /// Returns the state, and replaces it by an idle sequence without a cache. That sequence stays if an error drops the returned one.
     fn take(&mut self) -> SequenceState {
         std::mem::replace(&mut self.state, SequenceState::Idle(self.generator.sequence()))
     }
 
-    /// Begins a generation, with a request in JSON, and ends the one before it. It answers with its number and the tokens of its prompt.
+    /// Begins a generation, with a request as JSON. Ends the previous generation. Returns the number of the generation, and the number of
+    /// prompt tokens.
     ///
     /// # Errors
     ///
-    /// Those of the request, of its messages and of the tokenizer; [`bb_generate::Error::Context`] for a prompt that is too long.
+    /// Errors of the request, of its messages and of the tokenizer; [`bb_generate::Error::Context`] if the prompt is too long.
     fn begin(&mut self, request: &[u8]) -> Result<Json, Failure> {
         let request: Request = serde_json::from_slice(request)
             .map_err(|source| Failure::Json { what: "the request of a generation", source })?;
@@ -149,11 +150,12 @@ impl LanguageModel {
         Ok(json!({ "generation": self.last, "prompt": count }))
     }
 
-    /// Does the next part of a generation: null at its end, else how many tokens of the prompt are read, or a token and its text.
+    /// Performs the next step of a generation. Returns null at its end; else the number of prompt tokens run so far, or a token and its
+    /// text.
     ///
     /// # Errors
     ///
-    /// Those of [`TokenSequence::into_generation`]; [`Failure::Ended`] if another generation began.
+    /// The errors of [`TokenSequence::into_generation`]; [`Failure::Ended`] if another generation began.
     fn next(&mut self, generation: u32) -> Result<Json, Failure> {
         if generation != self.last {
             return Err(Failure::Ended);
@@ -198,7 +200,7 @@ impl LanguageModel {
         Ok(json!({ "token": piece.token, "text": piece.text, "end": piece.end.map(name) }))
     }
 
-    /// Ends a generation, if it is the last one. What is cached stays for the next prompt.
+    /// Ends a generation, if it is the most recent one. The cache is kept for the next prompt.
     fn stop(&mut self, generation: u32) {
         if generation == self.last {
             self.state = SequenceState::Idle(self.take().into_sequence());
@@ -206,14 +208,14 @@ impl LanguageModel {
     }
 }
 
-/// Returns one word for why a generation ended.
+/// Returns a word for the reason why a generation ended.
 fn name(end: End) -> &'static str {
     match end {
         End::Token => "token",
         End::Stop => "stop",
         End::Length => "length",
         End::Context => "context",
-        // The enum may get others.
+        // The enum is non-exhaustive.
         _ => "other",
     }
 }
@@ -235,7 +237,7 @@ mod tests {
         u32::try_from(answer["generation"].as_u64().unwrap()).unwrap()
     }
 
-    /// Returns the tokens, and after how many tokens of the prompt a call came back.
+    /// Returns the generated tokens, and the numbers of prompt tokens that the calls reported.
     fn finished(model: &mut LanguageModel, generation: u32) -> (Vec<u64>, Vec<u64>) {
         let (mut tokens, mut read) = (Vec::new(), Vec::new());
         loop {
@@ -266,7 +268,7 @@ mod tests {
             .map(|piece| piece.unwrap().token.into())
             .collect();
         assert_eq!(tokens, expected);
-        // The same prompt is cached, except its last token.
+        // The prompt is cached except its last token.
         let generation = begun(&mut model, &prompt);
         assert_eq!(finished(&mut model, generation), (expected, vec![180]));
     }
@@ -278,7 +280,7 @@ mod tests {
         assert!(model.next(first).is_ok());
         let second = begun(&mut model, "A backend ");
         assert!(matches!(model.next(first), Err(Failure::Ended)));
-        // The end of the first is not the end of the second.
+        // Stopping the first generation must not stop the second.
         model.stop(first);
         assert_eq!(finished(&mut model, second).0.len(), 20);
         assert!(model.next(second).unwrap().is_null());

@@ -1,6 +1,6 @@
-//! Random bits for libraries that ask the system for some, which a browser has not. JavaScript gives a seed.
+//! Random bits for libraries that request them from the system. WebAssembly in a browser has no system to ask, so JavaScript passes a seed.
 //!
-//! They seed hashers of maps, so that the texts in a file cannot be chosen to collide, and nothing secret.
+//! The bits seed the hashers of maps, so that strings in a file cannot be chosen to collide. They are not used for secrets.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Sets what all bits follow from.
+/// Sets the seed that determines all bits.
 pub(super) fn seed(seed: u64) {
     STATE.set(seed);
 }
@@ -28,7 +28,7 @@ fn bits() -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills memory with random bits. The crate `getrandom` calls it by this name.
+/// Fills memory with random bits. The crate `getrandom` calls this function by its name.
 #[cfg(target_family = "wasm")]
 #[expect(unsafe_code, reason = "`getrandom` gives a pointer to memory that need not be initialised")]
 #[unsafe(no_mangle)]
@@ -37,7 +37,7 @@ unsafe extern "Rust" fn __getrandom_v03_custom(
     length: usize,
 ) -> Result<(), getrandom::Error> {
     for at in 0..length {
-        // SAFETY: `getrandom` gives memory of `length` bytes that it may write.
+        // SAFETY: `getrandom` passes memory of `length` bytes that may be written.
         unsafe { memory.add(at).write(bits().to_le_bytes()[0]) };
     }
     Ok(())
@@ -47,7 +47,7 @@ unsafe extern "Rust" fn __getrandom_v03_custom(
 mod tests {
     use super::*;
 
-    /// The numbers that the reference implementation of the source gives for the seed 1234567.
+    /// The expected numbers are the output of the source's reference implementation for the seed 1234567.
     #[test]
     fn bits_are_those_of_split_mix() {
         seed(1_234_567);

@@ -1,5 +1,5 @@
-//! Compares sentences with the crate `fastembed`, on the library that `ORT_DYLIB_PATH` names: `fastembed-on-bb FOLDER`, which has
-//! `model.onnx` and `tokenizer.json`.
+//! Compares sentences with the crate `fastembed`, on the library in `ORT_DYLIB_PATH`. Usage: `fastembed-on-bb FOLDER`, with `model.onnx`
+//! and `tokenizer.json` in the folder.
 
 use fastembed::{InitOptionsUserDefined, Pooling, TextEmbedding, TokenizerFiles, UserDefinedEmbeddingModel};
 

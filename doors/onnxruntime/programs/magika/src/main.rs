@@ -1,4 +1,4 @@
-//! Identifies files with Google's crate `magika`, on bb, or on the library that `ORT_DYLIB_PATH` names.
+//! Identifies files with Google's crate `magika`, on bb, or on the library in `ORT_DYLIB_PATH` if it is set.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os("ORT_DYLIB_PATH").is_none() {

@@ -1,8 +1,8 @@
-//! Hears speech with the crate `silero-vad-rust`, on the library that `ORT_DYLIB_PATH` names.
+//! Detects speech with the crate `silero-vad-rust`, on the library in `ORT_DYLIB_PATH`.
 
 use silero_vad_rust::silero_vad::model::{LoadOptions, load_silero_vad_with_options};
 
-/// Four seconds of a sound like vowels, with pauses: harmonics of a pitch that moves, each as loud as two resonances let it through.
+/// Generates four seconds of a sound like vowels, with pauses: the harmonics of a varying pitch, filtered by two resonances.
 fn sound() -> Vec<f32> {
     let sample = |n: usize| {
         let t = n as f32 / 16000.0;

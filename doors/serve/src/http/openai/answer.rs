@@ -1,4 +1,4 @@
-//! Answers in OpenAI's form, whole and in parts.
+//! Writes answers in OpenAI's format, as a whole or as a stream of parts.
 
 use super::error::Refused;
 use super::events::{Told, Writing, data};
@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The form of an answer.
+/// The endpoint, which determines the format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Chat,
     Completion,
 }
 
-/// How many tokens there were.
+/// The numbers of tokens that an answer reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     prompt: usize,
@@ -27,22 +27,22 @@ struct Usage {
     answer: usize,
 }
 
-/// The fields that all parts of an answer share, and the state of the answer.
+/// The fields that all parts of an answer share, and the state of writing the answer.
 pub(super) struct Writer {
     pub(super) form: Form,
     pub(super) model: Arc<Language>,
     id: String,
     created: u64,
     usage: Usage,
-    /// How many answers have not ended.
+    /// The number of choices that have not ended.
     left: usize,
     include_usage: bool,
     counted: Option<Counted>,
-    /// Where the text of each answer ends so far.
+    /// The length of the text that each choice has so far, in bytes.
     lengths: Vec<usize>,
 }
 
-/// An answer of several.
+/// One of the choices of an answer.
 #[derive(Debug, Default)]
 struct Choice {
     text: String,
@@ -51,7 +51,7 @@ struct Choice {
     end: Option<End>,
 }
 
-/// Probabilities in the form of completions.
+/// Log-probabilities in the format of completions.
 #[derive(Debug, Default)]
 struct Probabilities {
     tokens: Vec<String>,
@@ -68,7 +68,7 @@ fn finished(end: End) -> &'static str {
 }
 
 impl Writer {
-    /// `prompts` is the number of all tokens of all prompts.
+    /// Creates a writer. `prompts` is the number of tokens of all prompts together.
     pub(super) fn new(
         form: Form,
         model: &Arc<Language>,
@@ -123,7 +123,7 @@ impl Writer {
         self.model.generator.tokens().decode(&[token]).unwrap_or_default()
     }
 
-    /// The probabilities of a token in the form of chats.
+    /// Returns the log-probabilities of a token in the format of chats.
     fn of_chat(&self, (chosen, top): &(LogProbability, Vec<LogProbability>)) -> Json {
         let entry = |of: &LogProbability| {
             let text = self.token(of.token);
@@ -136,7 +136,7 @@ impl Writer {
         entry_of
     }
 
-    /// Adds the probabilities of a token in the form of completions.
+    /// Adds the log-probabilities of a token in the format of completions.
     fn of_completion(&self, of: &(LogProbability, Vec<LogProbability>), at: usize, to: &mut Probabilities) {
         let (chosen, top) = of;
         to.tokens.push(self.token(chosen.token));
@@ -161,14 +161,14 @@ impl Writer {
         refusal.into()
     }
 
-    /// Records the complete answer.
+    /// Counts the request as answered.
     fn done(&mut self) {
         if let Some(mut counted) = self.counted.take() {
             counted.end(None);
         }
     }
 
-    /// Collects all events to one answer.
+    /// Collects all events into one answer.
     pub(super) async fn whole(
         mut self,
         mut events: tokio::sync::mpsc::UnboundedReceiver<Told>,
@@ -243,7 +243,7 @@ impl Writer {
         }
     }
 
-    /// Writes a piece as a part.
+    /// Writes a piece of a choice as a part of a stream.
     fn part(&mut self, number: usize, piece: &Piece) -> Json {
         let at = self.lengths.get(number).copied().unwrap_or(0);
         if let Some(length) = self.lengths.get_mut(number) {
@@ -289,7 +289,7 @@ impl Probabilities {
     }
 }
 
-/// JSON has no infinity. A token of probability 0 gets the log-probability that OpenAI writes for it.
+/// Replaces infinity, which JSON does not have. For a token of probability 0, OpenAI writes this log-probability.
 fn finite(x: f64) -> f64 {
     x.max(-9999.0)
 }
@@ -321,7 +321,7 @@ impl Writing for Writer {
                     json!({ "index": number, "delta": delta, "logprobs": null, "finish_reason": null });
                 to.push_back(data(&self.chunk(vec![first])));
             }
-            // A piece within a character, or within what may be a stop, adds nothing yet.
+            // A piece that ends within a character or within a possible stop string adds no text yet.
             Event::Piece(piece)
                 if piece.text.is_empty() && piece.end.is_none() && piece.log_probabilities.is_none() => {}
             Event::Piece(piece) => {

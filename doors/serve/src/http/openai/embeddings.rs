@@ -1,4 +1,4 @@
-//! Embeddings: the mean of the last states of a text's tokens, of length 1.
+//! Embeddings: the mean of the last hidden states of a text's tokens, normalized to length 1.
 
 use super::events::{Telling, Told};
 use super::request::{EmbeddingFields, Embeddings, wrong};
@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// The bytes that an element of an embedding takes as JSON, until the answer is written.
+/// The number of bytes of an embedding's element as JSON, until the answer is written.
 const NUMBER: usize = 48;
 
 pub(super) async fn embed(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
@@ -42,7 +42,7 @@ async fn embedded(asked: Asked<Embeddings>) -> Result<Response> {
     let used: usize = texts.iter().map(Vec::len).sum();
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {
-        // One after another: the engine runs each together with the requests of other clients.
+        // Awaits one text after another. The engine batches each with the requests of other clients.
         let state = state(&model, text, &lease);
         let state = tokio::time::timeout_at(deadline.into(), state).await;
         let state = normalized(state.map_err(|_| Refusal::Deadline)??);
@@ -61,7 +61,7 @@ async fn embedded(asked: Asked<Embeddings>) -> Result<Response> {
     held(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage }), &lease)
 }
 
-/// Computes the state of a text.
+/// Computes the pooled hidden state of a text.
 async fn state(
     model: &Language,
     text: Vec<u32>,
@@ -80,7 +80,7 @@ async fn state(
     Err(model.ended())
 }
 
-/// Returns a vector of length 1 with this direction.
+/// Scales a vector to length 1.
 fn normalized(mut state: Vec<f32>) -> Vec<f32> {
     let length = state.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
@@ -89,7 +89,7 @@ fn normalized(mut state: Vec<f32>) -> Vec<f32> {
     state
 }
 
-/// Encodes the little-endian bytes of floats in Base64.
+/// Encodes the little-endian bytes of floats as Base64.
 ///
 /// Source: RFC 4648, section 4.
 fn base64(floats: &[f32]) -> String {
@@ -111,7 +111,7 @@ fn base64(floats: &[f32]) -> String {
 mod tests {
     use super::*;
 
-    /// Python: `base64.b64encode(struct.pack("<2f", 1.0, -0.5))`.
+    /// The expected string is the output of Python's `base64.b64encode(struct.pack("<2f", 1.0, -0.5))`.
     #[test]
     fn floats_are_the_text_of_their_bytes() {
         assert_eq!(base64(&[1.0, -0.5]), "AACAPwAAAL8=");

@@ -1,4 +1,4 @@
-//! Errors in OpenAI's form.
+//! Errors in OpenAI's format.
 
 use crate::refusal::{Refusal, RefusalKind};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 /// A refused request.
 pub(in crate::http) struct Refused {
     refusal: Box<Refusal>,
-    /// The field of the request that is wrong.
+    /// The name of the wrong field in the request.
     param: Option<&'static str>,
 }
 
@@ -34,7 +34,7 @@ impl Refused {
         self.refusal.kind()
     }
 
-    /// The object of the error.
+    /// Returns the error as a JSON object.
     pub(super) fn json(&self) -> Json {
         let (kind, code) = match self.refusal.kind() {
             RefusalKind::NoToken => ("invalid_request_error", Some("invalid_api_key")),
@@ -71,7 +71,7 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let json = [(header::CONTENT_TYPE, "application/json")];
         let status = super::super::status(self.refusal.kind());
-        // A field that is not served is a wrong request here, not a method that is not there.
+        // OpenAI's interface reports an unsupported field as a bad request.
         let status = if status == StatusCode::NOT_IMPLEMENTED { StatusCode::BAD_REQUEST } else { status };
         let mut response = (status, json, self.json().to_string()).into_response();
         if self.refusal.kind() == RefusalKind::Busy {

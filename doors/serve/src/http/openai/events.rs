@@ -1,4 +1,4 @@
-//! The events of an engine's request, on their way to the client.
+//! Passes the events of an engine's request to the client.
 
 use crate::connections::Computing;
 use crate::held_bytes::Lease;
@@ -14,29 +14,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-/// The bytes that an event holds in addition to its text, and that the probability of a token holds.
+/// The bytes that count as used for an event in addition to its text, and for the log-probability of a token.
 const EVENT: usize = 128;
 const PROBABILITY: usize = 64;
 
-/// The bytes that the probability of a token holds in an answer that is written as a whole.
+/// The bytes that count as used for the log-probability of a token if the answer is not streamed.
 const WHOLE: usize = 768;
 
-/// An event of one of the answers of a request. The tokens of a sequence bound the number of events, and the
-/// bytes that all requests hold bound their size.
+/// An event of one choice of a request. The maximum number of tokens limits the number of events, and the limit on bytes of all requests
+/// limits their size.
 pub(super) struct Told {
     pub(super) number: usize,
     pub(super) event: Result<Event, Refusal>,
-    /// The bytes that the event holds.
+    /// The bytes that count as used for the event.
     pub(super) held: usize,
 }
 
-/// Sends the events of an engine to the request.
+/// A listener that sends the events of an engine to the request's task.
 pub(super) struct Telling {
     number: usize,
     to: UnboundedSender<Told>,
     lease: Arc<Lease>,
     refused: bool,
-    /// Whether all events become one answer.
+    /// Whether the answer is not streamed, so that all events are collected into one answer.
     pub(super) whole: bool,
 }
 
@@ -65,7 +65,7 @@ impl Listener for Telling {
                 (Err(refusal), 0)
             }
         };
-        // The client may have left.
+        // The send fails if the client has left, which is not an error.
         let _gone = self.to.send(Told { number: self.number, event, held });
     }
 
@@ -74,18 +74,18 @@ impl Listener for Telling {
     }
 }
 
-/// Writes events as parts of an answer. `None` is the end of all events. Returns whether that was the last part.
+/// Writes events as parts of an answer.
 pub(super) trait Writing: Send + Unpin + 'static {
     fn write(&mut self, told: Option<Told>, to: &mut VecDeque<Bytes>) -> bool;
 }
 
-/// The body of an answer that is written while it is generated: events of a server, as browsers call them.
+/// The body of a streamed answer, in the format of server-sent events.
 pub(super) struct Streamed<W> {
     from: UnboundedReceiver<Told>,
     writing: W,
     ready: VecDeque<Bytes>,
     ended: bool,
-    /// The connection does not give way to others meanwhile.
+    /// A guard that prevents the connection from giving way to others while the answer is generated.
     _computing: Computing,
     lease: Arc<Lease>,
 }
@@ -107,7 +107,7 @@ impl<W: Writing> Streamed<W> {
     fn take(&mut self, told: Option<Told>) {
         let held = told.as_ref().map_or(0, |told| told.held);
         self.ended = self.writing.write(told, &mut self.ready);
-        // The next event is read when the client has taken the parts of this one.
+        // Returns the event's bytes now, because the next event is read only after the client has read these parts.
         self.lease.give_back(held);
     }
 }
@@ -140,7 +140,7 @@ impl<W: Writing> HttpBody for Streamed<W> {
     }
 }
 
-/// Makes an event of a stream.
+/// Encodes JSON as a server-sent event.
 pub(super) fn data(json: &serde_json::Value) -> Bytes {
     format!("data: {json}\n\n").into()
 }

@@ -1,5 +1,5 @@
-//! Lists, objects and texts of JSON that are read one item after another. Nothing is built before an item is read, so that a list of
-//! millions of items ends at its bound.
+//! Reads JSON lists, objects and strings item by item. Parsing stops at the first item that is refused, so a list of millions of items
+//! takes no memory beyond its limit.
 
 use crate::refusal::Refusal;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -7,29 +7,29 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Returns true for a list.
+/// Returns whether a value is a list.
 pub(super) fn is_list(json: &RawValue) -> bool {
     json.get().starts_with('[')
 }
 
-/// Returns true for a text.
+/// Returns whether a value is a string.
 pub(super) fn is_text(json: &RawValue) -> bool {
     json.get().starts_with('"')
 }
 
-/// Returns true for `null` and for an empty list or object.
+/// Returns whether a value is `null` or an empty list or object.
 pub(super) fn is_empty(json: &RawValue) -> bool {
     let json = json.get();
     let within = |open, close| json.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
     json == "null" || within('[', ']').or(within('{', '}')).is_some_and(|rest| rest.trim().is_empty())
 }
 
-/// Reads a value of a small type, like a number.
+/// Parses a value of a small type, for example a number.
 pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T, Refusal> {
     serde_json::from_str(json.get()).map_err(Refusal::Json)
 }
 
-/// Calls `read` with each item of a list, until it refuses one.
+/// Calls `read` with each item of a list, and stops at the first error.
 pub(super) fn each<'a>(
     json: &'a RawValue,
     read: impl FnMut(&'a RawValue) -> Result<(), Refusal>,
@@ -39,7 +39,7 @@ pub(super) fn each<'a>(
     ended(result, items.refused)
 }
 
-/// Calls `read` with each name and value of an object, until it refuses one.
+/// Calls `read` with each name and value of an object, and stops at the first error.
 pub(super) fn each_entry<'a>(
     json: &'a RawValue,
     read: impl FnMut(&str, &'a RawValue) -> Result<(), Refusal>,

@@ -30,7 +30,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// Adds the routes.
+/// Adds the routes of OpenAI's interface.
 pub(super) fn routes(router: Router<Arc<Shared>>) -> Router<Arc<Shared>> {
     router
         .route("/v1/models", get(models))
@@ -40,17 +40,17 @@ pub(super) fn routes(router: Router<Arc<Shared>>) -> Router<Arc<Shared>> {
         .route("/v1/embeddings", post(embeddings::embed))
 }
 
-/// Returns whether a path is one of this interface.
+/// Returns whether a path belongs to OpenAI's interface.
 pub(super) fn is_path(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }
 
-/// Returns the seconds since 1970.
+/// Returns the current time, in seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Makes an answer whose bytes are held until the client has taken them.
+/// Builds an answer whose bytes count as used until the client has read them.
 fn held(value: &Json, lease: &Arc<Lease>) -> Result<Response> {
     let body = body::write(value, lease)?;
     let held = HeldAnswer::shared(lease.clone(), body.len());
@@ -88,17 +88,17 @@ async fn model(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> R
 /// A request whose body was read.
 struct Asked<T> {
     model: Arc<Language>,
-    /// The request, unless a field is wrong.
+    /// The parsed request, or the refusal if a field is wrong.
     body: std::result::Result<T, Refusal>,
     lease: Arc<Lease>,
     start: Instant,
     deadline: Instant,
 }
 
-/// The result of reading: the model that the request names, and the request, unless a field is wrong.
+/// The result of parsing: the model that the request names, and the parsed request or the refusal if a field is wrong.
 type Parsed<T> = std::result::Result<(Arc<Language>, std::result::Result<T, Refusal>), Refusal>;
 
-/// Reads the JSON of a request, within the bounds of all requests.
+/// Reads the JSON body of a request, within the limits of all requests.
 async fn read<T: Send + 'static>(
     shared: &Arc<Shared>,
     request: Request,
@@ -122,7 +122,7 @@ async fn read<T: Send + 'static>(
     let read = move || {
         let mut lease = lease;
         let body = super::unpacked(body, coding, limit, &lease)?;
-        // The texts of the body are copied.
+        // Counts the bytes that parsing takes, and the bytes of the strings, which are copied from the body.
         super::json::hold_parsing(&body, &lease)?;
         lease.grow(body.len())?;
         let (model, parsed) = parse(&body, &of)?;
@@ -136,7 +136,7 @@ async fn read<T: Send + 'static>(
     Ok(Asked { model, body, lease: Arc::new(lease), start, deadline })
 }
 
-/// Counts a request when it ends, however it ends.
+/// A guard that counts a request when it is dropped, whether the request succeeded or not.
 struct Counted {
     model: Arc<Language>,
     start: Instant,
@@ -145,7 +145,7 @@ struct Counted {
 
 impl Counted {
     fn new(model: &Arc<Language>, start: Instant) -> Counted {
-        // If nothing says otherwise, the client went away.
+        // If the request is dropped without a recorded result, its client has left, so it counts as cancelled.
         Counted { model: model.clone(), start, refused: Some(RefusalKind::Cancelled) }
     }
 

@@ -1,4 +1,4 @@
-//! Options of requests that are lists or objects.
+//! Parses the options of requests that are lists or objects.
 
 use super::lists::{each, each_entry, is_list, is_text, read};
 use super::request::wrong;
@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The most biases.
+/// The maximum number of logit biases.
 const BIASES: usize = 1024;
-/// The greatest size in bytes of a text that ends an answer. Each token of an answer is compared with it.
+/// The maximum size of a stop string, in bytes. Each token of an answer is compared with the stop strings.
 const STOP: usize = 4096;
-/// The most texts that end an answer.
+/// The maximum number of stop strings.
 const STOPS: usize = 16;
 
-/// Reads the texts that end an answer.
+/// Parses the stop strings.
 pub(super) fn stops(json: &RawValue) -> Result<Vec<String>, Refusal> {
     let expected = "at most 16 texts of at most 4096 bytes";
     let mut stops: Vec<String> = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn stops(json: &RawValue) -> Result<Vec<String>, Refusal> {
     Ok(stops)
 }
 
-/// Reads the biases of logits. Of several biases of a token, the last one counts.
+/// Parses the biases of logits. If a token occurs several times, its last bias counts.
 pub(super) fn biases(json: &RawValue) -> Result<Vec<(u32, f64)>, Refusal> {
     let mut biases: BTreeMap<u32, f64> = BTreeMap::new();
     each_entry(json, |token, bias| {
@@ -50,7 +50,7 @@ pub(super) fn biases(json: &RawValue) -> Result<Vec<(u32, f64)>, Refusal> {
     Ok(biases.into_iter().collect())
 }
 
-/// Reads the constraint of an answer; `None` for any text.
+/// Parses the constraint of an answer. Returns `None` if the answer may be any text.
 pub(super) fn constraint(format: &RawValue) -> Result<Option<Constraint>, Refusal> {
     #[derive(Deserialize)]
     struct ResponseFormat<'a> {
@@ -75,7 +75,7 @@ pub(super) fn constraint(format: &RawValue) -> Result<Option<Constraint>, Refusa
         "text" => Ok(None),
         "json_object" => Ok(Some(Constraint::JsonObject)),
         "json_schema" => {
-            // `strict` makes no difference, because all of a schema is enforced, or it is refused.
+            // `strict` has no effect: a schema is either enforced completely or refused.
             let of = of.json_schema.filter(|json| object(json)).ok_or_else(wrong)?;
             let of: Schema<'_> = serde_json::from_str(of.get()).map_err(|_| wrong())?;
             Ok(Some(Constraint::JsonSchema(of.schema.ok_or_else(wrong)?.get().to_owned())))

@@ -1,7 +1,7 @@
-//! The requests of clients.
+//! Parses the requests of clients.
 //!
-//! The fields of a request are read in two steps. First each is found: numbers are read, lists and objects stay text, and fields that are
-//! not served are passed over. Then the text of those that are served is read, item by item, within their bounds.
+//! The fields of a request are parsed in two steps. The first step parses numbers, keeps lists and objects as JSON text, and skips fields
+//! that are not supported. The second step parses the JSON text item by item, within the limits.
 
 use super::lists::{each, is_empty, is_list, is_text, read};
 use super::options::{biases, constraint, stops};
@@ -12,17 +12,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The most answers to one prompt.
+/// The maximum number of answers to one prompt.
 const CHOICES: usize = 16;
-/// The most tokens whose probability is reported.
+/// The maximum number of tokens whose probability is reported.
 const PROBABLE: usize = 20;
-/// The number of tokens of a completion whose request has no `max_tokens`.
+/// The number of generated tokens of a completion whose request has no `max_tokens`.
 const COMPLETION: usize = 16;
-/// The most messages of a chat.
+/// The maximum number of messages of a chat.
 const MESSAGES: usize = 4096;
-/// The most parts of a message.
+/// The maximum number of content parts of a message.
 const PARTS: usize = 1024;
-/// The most texts of a request for embeddings.
+/// The maximum number of texts in a request for embeddings.
 const TEXTS: usize = 256;
 
 /// A text, or its tokens.
@@ -82,7 +82,7 @@ pub(super) struct Fields<'a> {
     /// Only in completions.
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
-    /// A truth value in chats, a number in completions.
+    /// A boolean in chats, a number in completions.
     #[serde(borrow)]
     logprobs: Option<&'a RawValue>,
 }
@@ -99,9 +99,9 @@ pub(super) struct EmbeddingFields<'a> {
     dimensions: Option<usize>,
 }
 
-/// A request for answers.
+/// A parsed request for answers.
 pub(super) struct Asking<P> {
-    /// Messages, or prompts.
+    /// The messages of a chat, or the prompts of a completion.
     pub(super) prompts: P,
     /// The number of answers to each prompt.
     pub(super) count: usize,
@@ -111,21 +111,21 @@ pub(super) struct Asking<P> {
     pub(super) include_usage: bool,
 }
 
-/// A request for embeddings.
+/// A parsed request for embeddings.
 pub(super) struct Embeddings {
     pub(super) inputs: Vec<Prompt>,
-    /// Whether vectors are answered as text of their bytes.
+    /// Whether vectors are encoded as Base64.
     pub(super) packed: bool,
     pub(super) dimensions: Option<usize>,
 }
 
-/// Refuses a field.
+/// Returns the refusal for a field with a wrong value.
 pub(super) fn wrong(name: &'static str, expected: &'static str) -> Refusal {
     Refusal::Field { name, expected }
 }
 
 impl Fields<'_> {
-    /// Reads a chat.
+    /// Parses a chat request.
     pub(super) fn chat(&self) -> Result<Asking<Vec<Message>>, Refusal> {
         let logprobs = self.logprobs.map(read::<Option<bool>>).transpose()?.flatten().unwrap_or(false);
         let top_logprobs = self.top_logprobs.map(read::<Option<usize>>).transpose()?.flatten();
@@ -152,7 +152,7 @@ impl Fields<'_> {
         Ok(asking)
     }
 
-    /// Reads a completion.
+    /// Parses a completion request.
     pub(super) fn completion(&self, model: &Language) -> Result<Asking<Vec<Prompt>>, Refusal> {
         let logprobs = self.logprobs.map(read::<Option<usize>>).transpose()?.flatten();
         if logprobs.is_some_and(|count| count > PROBABLE) {
@@ -166,7 +166,7 @@ impl Fields<'_> {
         Ok(asking)
     }
 
-    /// Reads the fields that chats and completions share.
+    /// Parses the fields that chats and completions share.
     fn asking<P>(&self, most: usize, prompts: P) -> Result<Asking<P>, Refusal> {
         let given = |json: Option<&RawValue>| json.is_some_and(|json| !is_empty(json));
         if given(self.tools) {
@@ -200,7 +200,7 @@ impl Fields<'_> {
         options.stop = self.stop.map(stops).transpose()?.unwrap_or_default();
         options.ignore_end = self.ignore_eos == Some(true);
         let sampling = &mut options.sampling;
-        // OpenAI's default.
+        // 1.0 is OpenAI's default.
         sampling.temperature = self.temperature.unwrap_or(1.0);
         for (to, from) in [
             (&mut sampling.top_p, self.top_p),
@@ -222,7 +222,7 @@ impl Fields<'_> {
 }
 
 impl EmbeddingFields<'_> {
-    /// Reads the request.
+    /// Parses the request.
     pub(super) fn embeddings(&self, model: &Language) -> Result<Embeddings, Refusal> {
         let expected = "1 to 256 texts, or lists of tokens";
         let input = self.input.ok_or(wrong("input", expected))?;
@@ -236,7 +236,7 @@ impl EmbeddingFields<'_> {
     }
 }
 
-/// Reads a message: its role, and its content, which is a text or parts of the type `text`.
+/// Parses a message: its role, and its content, which is a string or a list of parts of the type `text`.
 fn message(json: &RawValue) -> Result<Message, Refusal> {
     #[derive(Deserialize)]
     struct Parts<'a> {
@@ -284,7 +284,7 @@ fn message(json: &RawValue) -> Result<Message, Refusal> {
     Ok(Message::new(role, content))
 }
 
-/// Reads a text or its tokens, or several of either.
+/// Parses one prompt or a list of prompts. A prompt is a string or a list of tokens.
 fn prompts(
     json: &RawValue,
     model: &Language,
@@ -322,7 +322,7 @@ fn prompts(
     if prompts.is_empty() || prompts.len() > most { Err(wrong()) } else { Ok(prompts) }
 }
 
-/// Adds a token, unless the sequence has no room for more.
+/// Parses a token and adds it, unless the sequence has no room for more tokens.
 fn token(
     json: &RawValue,
     tokens: &mut Vec<u32>,

@@ -1,4 +1,4 @@
-//! Chats and completions.
+//! The endpoints for chats and completions.
 
 use super::answer::{Form, Writer};
 use super::events::{Streamed, Telling, Told};
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// The prompts and options of the answers.
+/// The tokenized prompts, and the options of the answers.
 struct Wanted {
     /// The tokens of each prompt.
     prompts: Vec<Vec<u32>>,
-    /// The number of answers to each.
+    /// The number of answers to each prompt.
     count: usize,
     options: GenerateOptions,
 }
@@ -35,7 +35,7 @@ pub(super) async fn chat(State(shared): State<Arc<Shared>>, request: Request) ->
         let size = messages.iter().map(|message| message.content.len()).sum();
         let of = model.clone();
         let work = move || {
-            // The bytes of the request are held until the work has ended.
+            // Keeps the lease of the request's bytes until the work has ended.
             let _lease: Arc<Lease> = lease;
             of.generator.chat(&messages).map_err(|source| of.refused(source))
         };
@@ -65,8 +65,8 @@ fn completion_of(json: &[u8], shared: &Shared) -> Parsed<Asking<Vec<Prompt>>> {
     Ok((model, read))
 }
 
-/// Returns the tokens of prompts, with the token that the model begins a text with. The names of control tokens are plain text in
-/// `content`, and tokens in prompts.
+/// Tokenizes prompts and adds the model's token for the begin of a text. If `content` is true, names of control tokens are plain text, else
+/// they become control tokens.
 pub(super) async fn prompts(
     model: &Arc<Language>,
     prompts: Vec<Prompt>,
@@ -130,7 +130,7 @@ async fn answered<P>(
     let (to, mut events) = unbounded_channel::<Told>();
     let asked = async {
         let prompts: Vec<Arc<Vec<u32>>> = prompts.into_iter().map(Arc::new).collect();
-        // An engine copies the prompt and the options of each answer.
+        // Counts the prompt and the options again, because the engine copies them for each answer.
         let copied =
             options.stop.iter().map(String::len).sum::<usize>() + size_of_val(&*options.sampling.bias);
         lease.grow(count * tokens * size_of::<u32>() + choices * copied)?;
@@ -162,7 +162,7 @@ async fn answered<P>(
         return held(&answer, &lease);
     }
     let first = match first {
-        // An error before the first token has a status of its own.
+        // An error before the first token is not streamed, so that the response has the status of the error.
         Some(Told { event: Err(_) | Ok(bb_generate::Event::Failed(_)), .. }) | None => {
             return Err(writer.whole(events, first).await.err().unwrap_or_else(|| Refusal::Cancelled.into()));
         }
