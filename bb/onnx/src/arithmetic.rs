@@ -162,7 +162,7 @@ fn convert(on: &Tracer, call: &Call<'_, TracedTensor>, to: DataType) -> OpResult
     Ok(one(on.cast(call.input(0)?, to, call.flag("saturate", true)?, round)?))
 }
 
-/// `Constant`: exactly one attribute holds the value.
+/// `Constant`: exactly one attribute has the value.
 pub(super) fn constant(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     let given = VALUES.iter().filter_map(|name| Some((*name, call.attribute(name)?)));
     let mut values = given.filter_map(|(name, value)| held(name, value));

@@ -21,7 +21,7 @@ pub struct Row {
     /// was tried.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
-    /// for the operator, and for operators that take maps.
+    /// for the operator, and for operators that have maps as operands.
     pub served: Vec<DataType>,
     /// The element types that ONNX allows and that failed when tried, with the reason.
     pub refused: Vec<Refused>,

@@ -202,7 +202,7 @@ mod tests {
             })
             .map(|v| v.name.to_owned())
             .collect();
-        // These operators take maps, and no constant is a map.
+        // These operators have maps as operands, and no constant is a map.
         assert_eq!(lacking, ["CastMap", "DictVectorizer"]);
     }
 }

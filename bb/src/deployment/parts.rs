@@ -57,7 +57,7 @@ impl BackendSubgraph {
     ///
     /// # Errors
     ///
-    /// Those of [`CheckedGraph::proto`].
+    /// The errors of [`CheckedGraph::proto`].
     pub fn graph(&self) -> Result<&GraphProto, Error> {
         Ok(self.checked.proto()?)
     }

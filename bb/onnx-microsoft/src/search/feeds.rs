@@ -47,7 +47,7 @@ pub(super) struct Feeds {
     encoder: Vec<Port>,
     /// The number of encoder results before its caches.
     before_caches: usize,
-    /// Whether the decoder takes the encoder's output.
+    /// Whether the decoder has the encoder's output as an input.
     hidden: bool,
     /// The number of decoder inputs that are caches and grow with each step.
     growing: usize,
@@ -480,7 +480,7 @@ impl Feeds {
     }
 }
 
-/// Returns whether a decoder takes grouped keys.
+/// Returns whether a decoder requires grouped keys in its cache.
 fn has_groups(body: &Graph) -> bool {
     body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
 }

@@ -52,7 +52,7 @@ impl<'a> Chunks<'a> {
         })
     }
 
-    /// Decompresses the first `rows` rows of the strips or tiles at a place.
+    /// Decompresses the first `rows` rows of the strip or tile at an index, for all planes.
     pub(super) fn load(&mut self, down: usize, across: usize, rows: usize) -> Result<(), Fault> {
         let layout = &self.layout;
         let row_bytes = layout.row_bytes();

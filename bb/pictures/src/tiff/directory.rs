@@ -123,7 +123,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub(super) fn number(&self, tag: u16) -> Result<Option<u64>, Fault> {
         let number = |values: Values<'_>| values.number(0).ok_or(Fault::Damaged);
         self.values(tag)?.map(number).transpose()

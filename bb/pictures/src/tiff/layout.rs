@@ -136,7 +136,7 @@ impl Layout {
         self.chunk[1].saturating_mul(self.chunk_samples()).saturating_mul(self.bits).div_ceil(8)
     }
 
-    /// Returns the bytes of the strips or tiles at one place, one for each plane.
+    /// Returns the bytes of the strips or tiles at one index, one for each plane.
     pub(super) fn chunk_bytes(&self) -> usize {
         let planes = if self.planar { self.samples } else { 1 };
         self.chunk[0].saturating_mul(self.row_bytes()).saturating_mul(planes)
