@@ -1,4 +1,5 @@
-//! Every family on every backend: native operations are the backend's own, all others run their default bodies.
+//! Runs every family on every backend: native operations call the backend's kernels, all others run their default
+//! bodies.
 
 use super::Ops;
 use super::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
@@ -11,15 +12,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// How many native operations and bodies the thread is in. Plans call native operations without counting.
+    /// The number of nested native operations and bodies on this thread. Plans call native operations without counting.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The most native operations and bodies that may be inside each other: a native operation calls a body, which calls few others. More are
-/// a native operation that calls itself. The bound is small, because the stack of a thread must hold all of them.
+/// The maximum nesting depth of native operations and bodies. A native operation that calls a body needs only a few
+/// levels, so more levels mean that it calls itself. The limit is low, because all levels must fit on the thread's
+/// stack.
 const MOST_DEEP: usize = 16;
 
-/// Calls an operation of a family by its row.
+/// A function that calls an operation of a family by its table row.
 type CallByRow<B> = fn(
     &B,
     &'static OpSpec,
@@ -27,7 +29,7 @@ type CallByRow<B> = fn(
     &[Param<'_>],
 ) -> Result<Outputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
 
-/// A set of operations of one family, stored as bits by table index.
+/// A set of operations of one family, stored as bits that are indexed by table index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpSet([u64; 4]);
 
@@ -35,7 +37,7 @@ impl OpSet {
     /// The empty set.
     pub(crate) const NONE: OpSet = OpSet([0; 4]);
 
-    /// Returns the set with one more operation.
+    /// Returns the set with an additional operation.
     ///
     /// # Panics
     ///
@@ -49,7 +51,7 @@ impl OpSet {
         self
     }
 
-    /// Returns the set without an operation.
+    /// Returns the set without the operation.
     pub(crate) fn without(mut self, index: u16) -> OpSet {
         if let Some(word) = self.0.get_mut(usize::from(index) / 64) {
             *word &= !(1 << (index % 64));
@@ -57,7 +59,7 @@ impl OpSet {
         self
     }
 
-    /// Returns the set with the operations of another.
+    /// Returns the union of two sets.
     #[must_use]
     pub fn union(mut self, other: OpSet) -> OpSet {
         for (word, more) in self.0.iter_mut().zip(other.0) {
@@ -66,17 +68,17 @@ impl OpSet {
         self
     }
 
-    /// Returns how many operations the set has.
+    /// Returns the number of operations in the set.
     pub fn len(self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns whether the set has no operation.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether the set has the operation.
+    /// Returns whether the set contains the operation.
     #[expect(clippy::indexing_slicing, reason = "checked before; `get` is not const")]
     pub const fn contains(self, index: u16) -> bool {
         let word = index as usize / 64;
@@ -84,11 +86,10 @@ impl OpSet {
     }
 }
 
-/// Lists the operations of a family that have a kernel of the backend. `#[bb::native]` writes this.
+/// Lists the operations of a family that the backend has kernels for. `#[bb::native]` implements this.
 ///
 /// Rust cannot query whether an `impl` overrides a method that has a default. So every `impl` of a family needs
-/// `#[bb::native]`, which sees the methods that are written. Without it, the family's trait does not let the `impl`
-/// compile.
+/// `#[bb::native]`, which sees the written methods. Without it, the `impl` does not compile.
 #[diagnostic::on_unimplemented(
     message = "an extension family is implemented for `{Self}` without `#[bb::native]`",
     label = "write `#[bb::native]` above this `impl`",
@@ -99,7 +100,7 @@ pub trait Native<Operation: 'static> {
     const NATIVE: &'static [Operation];
 }
 
-/// A family that a backend adopted: which operations are native, and how to call one.
+/// A family that a backend implements: its native operations, and the function that calls them.
 pub struct FamilyTable<B: Backend + ?Sized> {
     family: Family,
     native: OpSet,
@@ -124,7 +125,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     /// The empty set of operations.
     pub const NONE: OpSet = OpSet([0; 4]);
 
-    /// Makes a table of its parts.
+    /// Creates a table from its parts.
     pub const fn new(family: Family, native: OpSet, call: CallByRow<B>) -> Self {
         FamilyTable { family, native, call }
     }
@@ -139,14 +140,14 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
         self.native
     }
 
-    /// Returns the table without one native operation, so that the body of that operation runs.
+    /// Returns the table without one native operation, so that its body runs instead.
     #[must_use]
     pub(crate) fn without(mut self, index: u16) -> Self {
         self.native = self.native.without(index);
         self
     }
 
-    /// Calls an operation by its row.
+    /// Calls an operation by its table row.
     ///
     /// # Errors
     ///
@@ -164,19 +165,19 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 
 /// A backend with every extension family.
 ///
-/// Operations that the backend declares native are its own; all others run their default bodies on it. A body is traced for
-/// the types, extents and parameters of a call, and the trace is kept for the calls that follow.
+/// Operations that the backend declares native call its kernels; all others run their default bodies on it. A body is
+/// traced for the types, extents and parameters of a call, and the trace is cached for later calls.
 ///
 /// # Backends that lack element types
 ///
-/// If the backend lacks element types ([`Backend::types`]), its methods still get only those that it has, as when a
-/// runtime calls. A body that needs `i64` computes with it, held in an integer of the backend or on the host. A result
-/// is a tensor of the backend, for instance of `i32` where the row says `i64`. A result that no type of the backend
-/// holds exactly is a [`NarrowError`](crate::NarrowError).
+/// If the backend lacks element types ([`Backend::types`]), its methods still get only types that it supports, as in a
+/// call by a runtime. A body may compute with `i64`, which is then stored in an integer type of the backend or on the
+/// host. A result is a tensor of the backend, for example of `i32` where the operation defines `i64`. If no type of the
+/// backend can represent a result exactly, the call returns a [`NarrowError`](crate::NarrowError).
 ///
 /// # Examples
 ///
-/// The default body of an operation, within a native method that has a kernel for some operands only:
+/// This native method has a kernel for some operands only, and runs the default body for the others:
 ///
 /// ```text
 /// fn conv(&self, x: &Tensor, w: &Tensor, b: Option<&Tensor>, options: ConvOptions<'_>) -> Result<Tensor, Error> {
@@ -187,18 +188,18 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 /// }
 /// ```
 ///
-/// A backend that adopted every family calls the body of [`declining`](Extended::declining), which runs its other
-/// kernels.
+/// A backend that implements every family uses [`declining`](Extended::declining) instead, so that the body calls its
+/// other kernels.
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,
     tables: &'a [FamilyTable<B>],
-    /// Whether the operation that is called runs its body, even if it is native.
+    /// Whether the called operation runs its body even if it is native.
     declines: bool,
 }
 
 impl<'a, B: Backend + ?Sized> Extended<'a, B> {
-    /// Extends a backend with the families that it adopted.
+    /// Extends a backend with the families that it implements.
     pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
         Extended { on, tables, declines: false }
     }
@@ -208,7 +209,7 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         self.on
     }
 
-    /// Calls an operation of a family: the backend's own if it declares one, otherwise the body.
+    /// Calls an operation of a family: the backend's kernel if it declares one, otherwise the body.
     ///
     /// # Errors
     ///
@@ -232,8 +233,8 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
 }
 
 impl<'a, B: Ops + ?Sized + 'static> Extended<'a, B> {
-    /// Extends a backend that adopted every family, for its kernels that decline operands: the operation that is called runs
-    /// its body, and native operations in the body are the backend's own.
+    /// Extends a backend that implements every family, for kernels that do not support some operands: the called
+    /// operation runs its body, and native operations inside the body call the backend's kernels.
     pub const fn declining(on: &'a B) -> Self {
         Extended { on, tables: super::tables::<B>(), declines: true }
     }
@@ -260,7 +261,7 @@ pub(crate) fn native_in<'t, B: Backend + ?Sized>(
     tables.iter().find(|t| t.family == op.family).filter(|t| t.native.contains(op.index))
 }
 
-/// Forwards the primitives.
+/// Forwards the primitives to the backend.
 macro_rules! forward {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident

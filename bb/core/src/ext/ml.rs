@@ -1,16 +1,17 @@
-//! `Ml`: classical models, that is forests of decision trees and distances.
+//! `Ml`: classical machine learning, that is forests of decision trees and distances.
 
 use super::{forest, types};
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 
 bb_ir::for_each_ml!(crate::ext::family::family,
-    /// Classical models: forests of decision trees, and distances.
+    /// Classical machine learning: forests of decision trees, and distances.
     Ml, MlOp, ml);
 
 pub use forest::tree_ensemble;
 
-/// The body of [`Ml::squared_distances`]. Differences are exact where the expanded square would cancel.
+/// The body of [`Ml::squared_distances`]. It squares differences, because the expanded square would cause
+/// cancellation.
 pub fn squared_distances(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     types::take("squared_distances", a, types::FLOATS)?;
     types::take("squared_distances", b, types::FLOATS)?;

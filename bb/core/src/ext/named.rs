@@ -1,6 +1,6 @@
-//! Families by name, for the macros of `bb-derive`, which know no family.
+//! Looks up families by name, for the macros of `bb-derive`, which do not know the families.
 
-/// Expands a family's name to its table, or to the `impl` that lists native methods.
+/// Expands a family's name to its table, or to the `impl` that lists the native methods.
 ///
 /// There is one line for each family.
 #[doc(hidden)]
@@ -16,7 +16,8 @@ macro_rules! __family {
     ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident Train $($with:tt)*) => { $crate::__family_item! { $item train TrainOp $($with)* } };
-    // So that the operations of a vendor do not also count as implemented without `#[bb::native]`.
+    // Without this `impl`, rustc would also report that the vendor's operations are implemented without
+    // `#[bb::native]`.
     (natives $unknown:ident [$($attribute:tt)*] [] [$($on:tt)*] [] $($method:tt)*) => {
         $crate::__family! { unknown $unknown }
 
@@ -63,7 +64,7 @@ macro_rules! __families_named {
             Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp, Train train TrainOp
         }
     };
-    // In a generic `impl`, where the bounds of the layer hold.
+    // This rule is used inside a generic `impl`, where the bounds of the layer hold.
     (@ layer $layer:ty; $($family:ident $module:ident $operations:ident),*) => {{
         #[allow(unused_imports, reason = "a layer that implements all families does not need it")]
         use $crate::__private::NotWritten as _;
@@ -122,11 +123,11 @@ macro_rules! __vendor_named {
 
 #[cfg(test)]
 mod tests {
-    /// Each module of a family must have a line above, and its name in the error message.
+    /// Each family module must have a line above, and its name must be in the error message.
     #[test]
     fn every_family_is_found_by_name() {
         let named = include_str!("named.rs");
-        // What is hidden in the documentation is no family.
+        // Modules with `#[doc(hidden)]` are not families.
         let lines: Vec<&str> = include_str!("mod.rs").lines().collect();
         let shown = lines.windows(2).filter(|pair| !matches!(pair, ["#[doc(hidden)]", _]));
         let modules: Vec<&str> =

@@ -1,4 +1,4 @@
-//! A borrowed backend with its families.
+//! Type-erased access to a borrowed backend with its families.
 
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
 use crate::ext::{FamilyTable, OpSet};
@@ -12,7 +12,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A backend with the families that it adopted.
+/// A borrowed backend with the families that it implements.
 #[derive(Debug)]
 pub struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
@@ -53,7 +53,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        // A body may call thousands.
+        // This check is here because a body may call thousands of primitives.
         crate::RunOptions::check_current()?;
         self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
@@ -104,7 +104,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         Ok(erased_results::<B>(results))
     }
 
-    /// Waits for the answer, because the backend is borrowed.
+    /// Blocks until the answer arrives, because the backend is borrowed only for this call.
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -137,8 +137,8 @@ pub(super) fn erased_results<B: Backend + ?Sized>(
     results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
-/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the missing types of another
-/// backend refuses none, although it reports the types of the other backend to bodies.
+/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates missing types refuses none,
+/// although it reports the inner backend's types to bodies.
 pub(in crate::ext) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
     !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }

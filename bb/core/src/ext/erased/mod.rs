@@ -1,8 +1,8 @@
-//! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
+//! Type-erased backends, for code of this crate that is compiled only once for all backends.
 //!
-//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call costs an
-//! indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
-//! their type.
+//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call is
+//! indirect and allocates for each result. The interpreter of plans does not use it: it calls backends through their
+//! types.
 
 mod borrowed;
 mod kernels;
@@ -22,7 +22,7 @@ use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataTypes, TensorData};
 use smallvec::SmallVec;
 
-/// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
+/// A type-erased backend with every extension family. Native operations call the backend's kernels; all others run
 /// their bodies.
 #[derive(Clone, Copy)]
 pub struct ErasedBackend<'a>(#[doc(hidden)] pub &'a dyn Kernels);
@@ -75,11 +75,12 @@ impl Backend for ErasedBackend<'_> {
     }
 }
 
-/// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
+/// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native call its
+/// kernels.
 ///
 /// # Errors
 ///
-/// The body's own errors, and the backend's.
+/// The errors of the body and of the backend.
 pub(crate) fn run_body<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: &'static OpSpec,
@@ -92,11 +93,12 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
     typed::<B>(op.method, &results)
 }
 
-/// Calls a primitive on a backend that lacks element types with operands or parameters of any type, as far as that is exact.
+/// Calls a primitive on a backend that lacks element types. Operands and parameters may have any type, if the emulation
+/// is exact.
 ///
 /// # Errors
 ///
-/// The backend's own; [`NarrowError`](crate::NarrowError).
+/// The backend's own errors; [`NarrowError`](crate::NarrowError).
 pub(super) fn run_narrowed<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: Primitive,
@@ -108,7 +110,7 @@ pub(super) fn run_narrowed<B: Backend + ?Sized>(
     typed::<B>(op.spec().method, &results)
 }
 
-/// The operands of a call on an erased backend.
+/// The operands of a call on a type-erased backend.
 type Erased = SmallVec<[Option<ErasedTensor>; 4]>;
 
 fn erased<T: Tensor>(inputs: &[Option<&T>]) -> Erased {
@@ -128,11 +130,11 @@ fn typed<B: Backend + ?Sized>(
     Ok(typed)
 }
 
-/// Runs the body of an operation on a backend whose type is erased.
+/// Runs the body of an operation on a type-erased backend.
 ///
 /// # Errors
 ///
-/// The body's own errors, and the backend's.
+/// The errors of the body and of the backend.
 pub(crate) fn erased_body(
     on: &dyn Kernels,
     op: &'static OpSpec,
