@@ -74,7 +74,7 @@ pub(crate) fn vector(
     })
 }
 
-/// Returns an error if an operand has none of the element types in `expected`.
+/// Returns an error unless the element type of an operand is in `expected`.
 ///
 /// # Errors
 ///
