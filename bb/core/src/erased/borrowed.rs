@@ -1,4 +1,4 @@
-//! A borrowed backend with its families.
+//! Type-erased access to a borrowed backend with its families.
 
 use super::narrow_tensor::NarrowTensor;
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
@@ -12,7 +12,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A backend with the families that it adopted.
+/// A borrowed backend with the families that it implements.
 #[derive(Debug)]
 pub struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
@@ -53,7 +53,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        // A body may call thousands.
+        // This check is here because a body may call thousands of primitives.
         crate::RunOptions::check_current()?;
         self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
@@ -104,7 +104,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         Ok(erased_results::<B>(results))
     }
 
-    /// Waits for the answer, because the backend is borrowed.
+    /// Blocks until the answer arrives, because the backend is borrowed only for this call.
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,

@@ -1,4 +1,4 @@
-//! The calls of a backend whose type is erased.
+//! The calls that type-erased backends support.
 
 use super::{ErasedError, ErasedTensor};
 use crate::contract::OnnxValue;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A kernel that a backend whose type is erased prepared.
+/// A kernel that a type-erased backend has prepared.
 pub struct ErasedKernel {
     /// The kernel, in the backend's own type.
     pub(crate) kernel: Box<dyn Any + Send + Sync>,
@@ -25,13 +25,13 @@ pub struct ErasedKernel {
     pub(crate) reads: SmallVec<[bool; 4]>,
 }
 
-/// A graph that a backend whose type is erased compiled.
+/// A graph that a type-erased backend has compiled.
 pub struct ErasedCompiled {
     /// The executable, in the backend's own type.
     pub(crate) executable: Box<dyn Any + Send + Sync>,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-    /// Returns the module to be saved, if there is one ([`Executable::compiled_module`]).
+    /// Returns the module to save, if there is one ([`Executable::compiled_module`]).
     pub(crate) saved: fn(&(dyn Any + Send + Sync)) -> Result<Option<Module>, ErasedError>,
 }
 
@@ -56,10 +56,10 @@ pub trait Kernels: Send + Sync {
     /// Copies a tensor to the host.
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
 
-    /// Returns the element types that the backend has.
+    /// Returns the element types that the backend supports.
     fn types(&self) -> DataTypes;
 
-    /// Returns why the backend does not run a node of a graph ([`Backend::declines`](crate::Backend::declines)).
+    /// Returns the reason why the backend refuses a node of a graph ([`Backend::declines`](crate::Backend::declines)).
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         let _any = (graph, node);
         None
@@ -71,8 +71,8 @@ pub trait Kernels: Send + Sync {
         None
     }
 
-    /// Returns whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
-    /// backend that gives it the type.
+    /// Returns whether tensors of some element type are refused: the backend lacks the type, and no wrapper emulates
+    /// it.
     fn refuses_types(&self) -> bool {
         false
     }
@@ -87,7 +87,8 @@ pub trait Kernels: Send + Sync {
         false
     }
 
-    /// Returns whether a backend that takes whole graphs runs a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    /// Returns whether a backend that takes whole graphs supports a primitive
+    /// ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     fn runs_primitive(&self, op: Primitive) -> bool {
         let _any = op;
         true
@@ -109,7 +110,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that prepares kernels").into())
     }
 
-    /// Runs a graph of primitives whole.
+    /// Runs a graph of primitives as a whole.
     fn execute(
         &self,
         graph: &GraphProto,
@@ -117,7 +118,7 @@ pub trait Kernels: Send + Sync {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
 
-    /// Runs a graph and answers now or later ([`Backend::dispatch`](crate::Backend::dispatch)).
+    /// Runs a graph and returns the result immediately or later ([`Backend::dispatch`](crate::Backend::dispatch)).
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -127,7 +128,8 @@ pub trait Kernels: Send + Sync {
         ContractResponse::Now(self.execute(&graph, inputs, attrs))
     }
 
-    /// Compiles a graph ([`Backend::compile`](crate::Backend::compile)), unless the backend does not override the method: then sets `reached` and fails.
+    /// Compiles a graph ([`Backend::compile`](crate::Backend::compile)). If the backend does not override the method,
+    /// sets `reached` and fails.
     fn compile(
         &self,
         module: Module,
@@ -138,7 +140,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that is kept").into())
     }
 
-    /// Runs what [`compile`](Self::compile) returned.
+    /// Runs a graph that [`compile`](Self::compile) returned.
     fn run_compiled(
         &self,
         compiled: &ErasedCompiled,
@@ -148,7 +150,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that is kept").into())
     }
 
-    /// Makes a tensor from a frame ([`Backend::materialize_from_wire`](crate::Backend::materialize_from_wire)).
+    /// Builds a tensor from a frame ([`Backend::materialize_from_wire`](crate::Backend::materialize_from_wire)).
     fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
         let _unread = (type_hash, bytes);
         Err(Error::excluded("a backend that is kept").into())
@@ -164,12 +166,12 @@ pub trait Kernels: Send + Sync {
         None
     }
 
-    /// Returns the service of memory, if the backend has one.
+    /// Returns the memory service, if the backend has one.
     fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
         None
     }
 
-    /// Returns the service of user's kernels, if the backend has one.
+    /// Returns the service for users' kernels, if the backend has one.
     fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         None
     }

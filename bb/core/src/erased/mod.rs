@@ -1,8 +1,8 @@
-//! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
+//! Type-erased backends, for code of this crate that is compiled only once for all backends.
 //!
-//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call costs an
-//! indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
-//! their type.
+//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call is
+//! indirect and allocates for each result. The interpreter of plans does not use it: it calls backends through their
+//! types.
 
 mod borrowed;
 mod holding;
@@ -27,7 +27,7 @@ use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataTypes, TensorData};
 use smallvec::SmallVec;
 
-/// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
+/// A type-erased backend with every extension family. Native operations call the backend's kernels; all others run
 /// their bodies.
 #[derive(Clone, Copy)]
 pub struct ErasedBackend<'a>(#[doc(hidden)] pub &'a dyn Kernels);
@@ -113,7 +113,7 @@ pub(crate) trait RunsBodies {
 ///
 /// # Errors
 ///
-/// The body's own errors, and the backend's.
+/// The errors of the body and of the backend.
 pub(crate) fn run_body<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: &'static OpSpec,
@@ -127,7 +127,8 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
     typed::<B>(op.method, &results)
 }
 
-/// Calls a primitive on a backend that lacks element types with operands or parameters of any type, as far as that is exact.
+/// Calls a primitive on a backend that lacks element types. Operands and parameters may have any type, if the emulation
+/// is exact.
 ///
 /// # Errors
 ///
@@ -143,7 +144,7 @@ pub(crate) fn run_narrowed<B: Backend + ?Sized>(
     typed::<B>(op.spec().method, &results)
 }
 
-/// The operands of a call on an erased backend.
+/// The operands of a call on a type-erased backend.
 type Erased = SmallVec<[Option<ErasedTensor>; 4]>;
 
 fn erased<T: Tensor>(inputs: &[Option<&T>]) -> Erased {

@@ -1,4 +1,4 @@
-//! An owned backend with its families.
+//! Type-erased access to an owned backend with its families.
 
 use super::borrowed::{erased_results, typed_inputs};
 use super::{ErasedCompiled, ErasedError, ErasedKernel, ErasedTensor, Kernels, WithFamilies, foreign, own};
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// An owned backend with the families that it adopted.
+/// An owned backend with the families that it implements.
 pub struct Owned<B: Backend + 'static> {
     /// The backend.
     pub backend: B,
@@ -112,7 +112,7 @@ impl<B: Backend> Kernels for Owned<B> {
         let Some(kernel) = kernel.downcast_ref::<Box<dyn Kernel<B>>>() else {
             return Err(Error::excluded("a kernel of the backend that runs it").into());
         };
-        // Operands that the kernel may take are moved out, so that it holds the only handle.
+        // Operands that the kernel may take are moved out, so that the kernel gets the only handle.
         let taken: SmallVec<[Option<B::Tensor>; 4]> = (0..operands.len())
             .map(|index| match operands.take(index) {
                 Some(x) => x.into_typed().map(Some).ok_or_else(|| foreign("kernel", index)),

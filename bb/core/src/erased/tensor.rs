@@ -1,18 +1,18 @@
-//! Tensors and errors whose type is erased.
+//! Type-erased tensors and errors.
 
 use crate::{Backend, BoxError, Error, Tensor};
 use bb_ir::DataType;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor whose type is erased, in its own allocation.
+/// A type-erased tensor in its own allocation.
 ///
-/// This type does not use [`Tensor::erase`], which the backend's author writes: a mistake there must not look like a
-/// mistake of a kernel.
+/// This type does not use [`Tensor::erase`], because the backend's author writes it: a mistake there must not look
+/// like a mistake in a kernel.
 #[derive(Clone)]
 pub struct ErasedTensor(Arc<dyn AnyTensor>);
 
-/// The methods that a tensor of any type has.
+/// The methods of tensors of any type.
 pub(crate) trait AnyTensor: Any + Send + Sync {
     /// Returns the element type.
     fn dtype(&self) -> DataType;
@@ -20,7 +20,7 @@ pub(crate) trait AnyTensor: Any + Send + Sync {
     /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
 
-    /// Returns the tensor in its allocation.
+    /// Converts to `Any`, in the same allocation.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -44,18 +44,18 @@ impl ErasedTensor {
         ErasedTensor(Arc::new(x))
     }
 
-    /// Returns the tensor as `AnyTensor`.
+    /// Returns a reference as `AnyTensor`.
     pub(crate) fn any(&self) -> &dyn AnyTensor {
         &*self.0
     }
 
-    /// Returns the tensor itself if it is of the type. Copies nothing if this is the only handle.
+    /// Returns the tensor if it has the type `T`. Does not copy if this is the only handle.
     pub(super) fn into_typed<T: Tensor>(self) -> Option<T> {
         let own = self.0.into_any().downcast::<T>().ok()?;
         Some(Arc::try_unwrap(own).unwrap_or_else(|shared| (*shared).clone()))
     }
 
-    /// Returns the tensor if it is of the type.
+    /// Returns a reference to the tensor if it has the type `T`.
     pub fn get<T: Tensor>(&self) -> Option<&T> {
         let any: &dyn Any = &*self.0;
         any.downcast_ref()
@@ -79,20 +79,20 @@ impl std::fmt::Debug for ErasedTensor {
     }
 }
 
-/// The error of a call on an erased backend. Its text and its causes are the inner error's.
+/// The error of a call on a type-erased backend. It has the message and the causes of the inner error.
 #[derive(Debug, thiserror::Error)]
 pub enum ErasedError {
     /// The backend's own error.
     #[error(transparent)]
     Backend(BoxError),
 
-    /// An error that `bb` found.
+    /// An error of `bb`.
     #[error(transparent)]
     Bb(#[from] Error),
 }
 
 impl ErasedError {
-    /// Returns the error itself, without this type around it.
+    /// Returns the inner error.
     pub(crate) fn into_source(self) -> BoxError {
         match self {
             ErasedError::Backend(source) => source,
@@ -100,7 +100,7 @@ impl ErasedError {
         }
     }
 
-    /// Returns the error as the backend's own type.
+    /// Converts the error to the backend's own error type.
     pub fn typed<B: Backend + ?Sized>(self) -> B::Error {
         match self {
             ErasedError::Bb(error) => error.into(),
@@ -115,7 +115,7 @@ impl ErasedError {
     }
 }
 
-/// Boxes an error as the cause of another, without [`ErasedError`] around it.
+/// Boxes an error as the cause of another error. Unwraps an [`ErasedError`].
 pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError {
     match BoxError::from(error).downcast::<ErasedError>() {
         Ok(erased) => erased.into_source(),
@@ -128,7 +128,7 @@ pub fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
     ErasedError::Backend(error.into())
 }
 
-/// The error for an operand that is a tensor of another backend.
+/// Returns the error for an operand that is a tensor of another backend.
 pub fn foreign(op: &'static str, index: usize) -> Error {
     Error::Operand { op, index, expected: "a tensor of this backend" }
 }

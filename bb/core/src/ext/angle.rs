@@ -1,9 +1,9 @@
-//! Reduces angles, however large, to the distance from the nearest zero of the sine or the cosine. This distance is at
-//! most a quarter of a turn.
+//! Reduces angles of any size to the distance from the nearest zero of the sine or the cosine. This distance is at most
+//! a quarter turn.
 //!
 //! An angle is `m * 2^j` with an integer `m` of few digits. Its distance from a multiple of π therefore equals the
-//! distance of `m * (2^j mod 2π)`. The second factor comes from a table that stores it in parts, which are so short
-//! that products with them are exact.
+//! distance of `m * (2^j mod 2π)`. A table stores the second factor as several parts, which are so short that their
+//! products with `m` are exact.
 //! Source: Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983.
 
 use super::gate::exact_sum;
@@ -15,11 +15,11 @@ use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use std::sync::LazyLock;
 
-/// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but those digits are beyond
-/// the parts that are used.
+/// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but only digits that are not
+/// used.
 const WORDS: usize = 18;
 
-/// A fixed-point number: its integral part, then the words of its fraction, the most significant word first.
+/// A fixed-point number: its integral part, followed by the words of its fraction, the most significant word first.
 type Fixed = [u64; WORDS + 1];
 
 /// The number π.
@@ -48,36 +48,36 @@ const PI: Fixed = [
 /// The length of the tables: 971 exponents `j` of angles in `f64`, and 27 more for the high part of the integer.
 const LEVELS: usize = 971 + 27;
 
-/// How a compute type splits numbers into parts. Products of these integers with the parts are exact, and so are sums of three
-/// products.
+/// The way a compute type splits numbers into parts. Products of the angle's integer and the parts are exact, and so
+/// are sums of three of these products.
 struct Digits {
-    /// The bits of the integer of an angle.
+    /// The number of bits of the integer `m` of an angle.
     integer: u32,
-    /// The bit at which this integer is split in two, if it must be.
+    /// The bit at which this integer is split into two parts, if necessary.
     split: Option<i32>,
-    /// The exponents `j` of angles.
+    /// The number of exponents `j` of angles.
     levels: usize,
-    /// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last
-    /// one has the precision of a float.
+    /// The fractional bits at which the parts of a number end. The first part also contains the integral bits, and the
+    /// last part has the precision of a float.
     ends: &'static [u32],
-    /// The number of parts that determine the nearest multiple of π. One part is too inexact: its error is whole turns.
+    /// The number of parts that determine the nearest multiple of π. With one part, the error would be whole turns.
     rough: usize,
 }
 
-/// Angles in `f64`, which are up to 2^29 half turns, and may be as near to a multiple of a quarter turn as 2^-61.
+/// Splitting for `f64` angles. They are up to 2^29 half turns, and may be within 2^-61 of a multiple of a quarter turn.
 const DOUBLE: Digits =
     Digits { integer: 53, split: Some(27), levels: LEVELS - 27, ends: &[20, 42, 64, 86, 108, 161], rough: 2 };
 
-/// Angles in `f32`, computed in `f64`.
+/// Splitting for `f32` angles that are computed in `f64`.
 const SINGLE_IN_DOUBLE: Digits =
     Digits { integer: 24, split: None, levels: 105, ends: &[20, 42, 86], rough: 2 };
 
-/// Angles in `f32`, which are up to 2^15 half turns after their integer is split, computed in `f32`.
+/// Splitting for `f32` angles that are computed in `f32`. They are up to 2^15 half turns after their integer is split.
 const SINGLE: Digits =
     Digits { integer: 24, split: Some(12), levels: 105, ends: &[6, 15, 24, 33, 42, 51, 60, 84], rough: 3 };
 
 impl Digits {
-    /// Returns the digits for angles of the type `from` that are computed in the type `wide`.
+    /// Returns the splitting for angles of the type `from` that are computed in the type `wide`.
     fn of(from: DataType, wide: DataType) -> &'static Digits {
         match (from, wide) {
             (DataType::F64, _) => &DOUBLE,
@@ -90,7 +90,7 @@ impl Digits {
     fn parts(&self, x: &Fixed) -> Vec<f64> {
         let [whole, first, second, third, ..] = *x;
         let low = u128::from(second) << 64 | u128::from(third);
-        // The fractional bits before a position, as an integer that is cut off to 64 bits.
+        // Returns the fractional bits before the bit `end` as an integer, truncated to 64 bits.
         let before = |end: u32| match end {
             0..=64 => u64::try_from(u128::from(first) >> (64 - end)).unwrap_or_default(),
             _ => (u128::from(first) << (end - 64) | low >> (192 - end)) as u64,
@@ -145,8 +145,8 @@ fn doubled(x: &Fixed) -> Fixed {
     twice
 }
 
-/// Finds, for each angle of `x`, the nearest `(n - offset) π` with an integer `n`. The angles were converted from the type
-/// `from`. Returns the distance of each angle from that point, and `n`.
+/// Finds, for each angle of `x`, the nearest multiple `(n - offset) π` with an integer `n`. The angles were converted
+/// from the type `from`. Returns the distance of each angle from this multiple, and `n`.
 pub(super) fn nearest(
     on: &Tracer,
     x: &TracedTensor,
@@ -184,7 +184,7 @@ pub(super) fn nearest(
         }
         distance = Some(match distance {
             None => part,
-            // The first sums are exact, because the great parts cancel. The last one is rounded to the result.
+            // The first sums are exact, because the large parts cancel. The last sum is rounded to the result.
             Some(sum) if i < digits.rough || is_last => on.add(&sum, &part)?,
             Some(sum) => {
                 let [sum, rest] = exact_sum(on, &sum, &part)?;
@@ -199,12 +199,12 @@ pub(super) fn nearest(
     Ok((distance.map_or_else(|| on.identity(x), Ok)?, turns))
 }
 
-/// A factor, and the parts of the number that it multiplies.
+/// A factor, with the parts of the number that it is multiplied with.
 type Piece = (TracedTensor, Vec<TracedTensor>);
 
 /// Writes angles as sums of products.
 fn pieces(on: &Tracer, x: &TracedTensor, from: DataType, digits: &Digits) -> Result<Vec<Piece>, TraceStop> {
-    // No value of `f16` is large enough to lose digits in `f64`.
+    // Even the greatest `f16` value loses no digits in `f64`, so no reduction is needed.
     if from == DataType::F16 && digits.split.is_none() {
         return Ok(vec![(x.clone(), vec![on.scalar_like(x, 1.0)?])]);
     }
@@ -216,7 +216,7 @@ fn pieces(on: &Tracer, x: &TracedTensor, from: DataType, digits: &Digits) -> Res
     // The logarithm may be off by one.
     let exponent = times(on, &on.log(&on.abs(x)?)?, std::f64::consts::LOG2_E)?;
     let exponent = plus(on, &exponent, -f64::from(digits.integer))?;
-    // Comparisons with NaN are false, so a NaN exponent becomes `last`, too.
+    // Comparisons with NaN are false, so a NaN exponent becomes `last` too.
     let last = on.scalar_like(x, (levels - 1) as f64)?;
     let bounded = on.r#where(&on.less(&exponent, &last)?, &exponent, &last)?;
     let zero = on.scalar_like(x, 0.0)?;

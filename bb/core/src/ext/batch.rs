@@ -1,4 +1,4 @@
-//! Batches: tensors that are joined along a new dimension, and taken apart again.
+//! Batches: joins tensors along a new dimension, and splits them again.
 
 use crate::error::NodePart;
 use crate::ext::{Border, Extent, fail};
@@ -11,7 +11,7 @@ fn wrong(op: &'static str, part: impl Into<NodePart>, problem: String) -> Error 
     Error::Operator { op: op.to_owned(), part: part.into(), problem }
 }
 
-/// Returns the first of the tensors, after all were compared with it: their ranks and types.
+/// Checks that all tensors have the same rank and type, and returns the first one.
 fn alike<'a>(op: &'static str, xs: &[&'a TracedTensor]) -> Result<&'a TracedTensor, TraceStop> {
     let Some(&first) = xs.first() else {
         return fail(Error::Operand { op, index: 0, expected: "a tensor" });
@@ -30,7 +30,7 @@ fn alike<'a>(op: &'static str, xs: &[&'a TracedTensor]) -> Result<&'a TracedTens
     Ok(first)
 }
 
-/// Joins tensors of one shape along a new dimension.
+/// Joins tensors of the same shape along a new dimension.
 fn joined(on: &Tracer, xs: &[&TracedTensor], axis: i64) -> Result<TracedTensor, TraceStop> {
     let mut parts = memory::room("stack", xs.len()).map_err(Error::from)?;
     for x in xs {

@@ -1,4 +1,4 @@
-//! `Bits`: bitwise operations on integers. All bodies except the body of shifts run on the host.
+//! `Bits`: bitwise operations on integers. The bodies run on the host, except the body of shifts.
 
 use super::{HostKernel, math, types};
 pub use crate::family::bits::*;
@@ -51,7 +51,8 @@ pub fn bitwise_not(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceS
     only(on, &NOT, &[Some(x)], x.shape().into())
 }
 
-/// The body of [`Bits::bit_shift`]: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
+/// The body of [`Bits::bit_shift`]. It multiplies with or divides by a power of two from a table. Larger shift counts
+/// give 0 or the sign.
 pub fn bit_shift(
     on: &Tracer,
     x: &TracedTensor,
@@ -61,11 +62,11 @@ pub fn bit_shift(
     types::take("BitShift", x, types::INTEGERS)?;
     types::take("BitShift", y, types::INTEGERS)?;
     let signed = x.dtype().is_signed_integer();
-    // The greatest power of a signed type is negative; dividing by it would keep only the sign.
+    // The highest bit of a signed type is its sign, so division by that power would return only the sign.
     let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
     let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
     let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
-    // Negative counts shift everything out, and so do `u64` counts that become negative as `i64`.
+    // Negative counts shift out all bits, and so do `u64` counts that become negative as `i64`.
     let count = math::to(on, y, DataType::I64)?;
     let outside = on.host(&[], &[powers as i64])?;
     let negative = on.less(&count, &on.scalar_like(&count, 0.0)?)?;
@@ -110,7 +111,7 @@ pub fn bit_cast(on: &Tracer, x: &TracedTensor, to: DataType) -> Result<TracedTen
     Ok(crate::call::only(CAST.name, y)?)
 }
 
-/// Returns an error unless the element type is an integer of whole bytes.
+/// Returns an error unless the element type is an integer of one or more whole bytes.
 fn integers(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
     let dtype = x.dtype();
     if dtype.is_integer() && !dtype.is_sub_byte() {
@@ -119,7 +120,7 @@ fn integers(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
     crate::ext::fail(bb_ir::Error::Unsupported { op, dtype })
 }
 
-/// Runs a host kernel whose only result has the element type of the first operand.
+/// Runs a host kernel that has one result, which has the element type of the first operand.
 fn only(
     on: &Tracer,
     body: &'static HostKernel,
@@ -163,7 +164,7 @@ fn joined(
     Ok(vec![TensorData::adopt(a.dtype(), &shape, bytes.into())?])
 }
 
-/// Returns, for each element of a broadcast result, the position of the operand's element.
+/// Returns, for each element of a broadcast result, the index of the operand's element.
 pub fn positions(op: &'static str, shape: &[usize], to: &[usize]) -> Result<Vec<usize>, bb_ir::Error> {
     if to.contains(&0) {
         return Ok(Vec::new());

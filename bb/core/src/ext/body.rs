@@ -1,7 +1,7 @@
-//! Runs bodies of operations on a backend whose type is erased.
+//! Runs bodies of operations on a type-erased backend.
 //!
-//! A body is a function over the [`Tracer`]. It is traced for the element types, the extents and the parameters of a call. The
-//! trace is kept, so that the next call like it only runs the steps.
+//! A body is a function over the [`Tracer`]. It is traced for the element types, the extents and the parameters of a
+//! call. The trace is cached, so that the next call with the same types only runs the steps.
 
 use crate::contract::OpSet;
 use crate::erased::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
@@ -20,12 +20,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 /// The operands of a call.
 type Operands<'a> = &'a [Option<&'a ErasedTensor>];
 
-/// A call whose body is to run.
+/// A call of an operation whose body runs.
 struct Call<'a> {
     op: &'static OpSpec,
     /// The operations that the backend has kernels for. The body calls them.
     natives: Vec<(Family, OpSet)>,
-    /// The element types of the backend, which bodies choose types by.
+    /// The element types of the backend. Bodies choose their types from them.
     types: DataTypes,
     operands: Operands<'a>,
     params: &'a [Param<'a>],
@@ -43,11 +43,11 @@ struct Body {
     steps: Vec<LiveStep>,
 }
 
-/// Runs the body of an operation. Operations inside the body that the backend declares native are its own.
+/// Runs the body of an operation. Inside the body, operations that the backend declares native call its kernels.
 ///
 /// # Errors
 ///
-/// The body's own errors, and the backend's.
+/// The errors of the body and of the backend.
 pub(crate) fn run(
     on: &dyn Kernels,
     op: &'static OpSpec,
@@ -66,7 +66,8 @@ pub(crate) fn run(
             kept().keep(hash, body.clone());
             body.run(on, operands)
         }
-        // The body of a vendor's operation may read its operands. The trace then holds for these elements only.
+        // The body of a vendor's operation may read its operands. The trace is then valid only for these elements, so
+        // it is not cached.
         Err(TraceStop::Needs(_)) => {
             let read = |x: &Option<&ErasedTensor>| x.map(|x| on.to_host(x)).transpose();
             let known = operands.iter().map(read).collect::<Result<SmallVec<[_; 4]>, _>>()?;
@@ -77,7 +78,7 @@ pub(crate) fn run(
 }
 
 impl Call<'_> {
-    /// Returns a number for finding the body.
+    /// Returns a hash for looking up the body.
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.op.family, self.op.index, self.types, &self.natives).hash(&mut hasher);
@@ -89,7 +90,7 @@ impl Call<'_> {
     }
 }
 
-/// Hashes the value of a parameter, except for a tensor's elements, which may be many.
+/// Hashes the value of a parameter. The elements of a tensor are not hashed, because there may be many.
 fn hash_param(param: &Param<'_>, hasher: &mut impl Hasher) {
     match param {
         Param::Int(v) => v.hash(hasher),
@@ -136,7 +137,7 @@ impl Body {
         })
     }
 
-    /// Returns whether the body was traced for a call like this.
+    /// Returns whether the traced body can be reused for a call.
     fn serves(&self, call: &Call<'_>) -> bool {
         let same = |(own, x): (&Option<(DataType, Shape)>, &Option<&ErasedTensor>)| match (own, x) {
             (Some((dtype, shape)), Some(x)) => *dtype == x.dtype() && shape.as_slice() == x.shape(),
@@ -150,7 +151,7 @@ impl Body {
             && self.natives == call.natives
     }
 
-    /// Returns the bytes of the constants.
+    /// Returns the size of the constants in bytes.
     fn bytes(&self) -> usize {
         self.recorded.constants.entries().map(TensorData::byte_len).sum()
     }
@@ -193,11 +194,11 @@ impl dyn Kernels + '_ {
         Backend::constant(&ErasedBackend(self), x)
     }
 
-    /// Calls an operation: the backend's own, or the body.
+    /// Calls an operation: the backend's kernel if there is one, otherwise the body.
     ///
     /// # Errors
     ///
-    /// The operation's own.
+    /// The operation's own errors.
     pub(crate) fn operation(
         &self,
         operation: Operation,
@@ -210,11 +211,11 @@ impl dyn Kernels + '_ {
         }
     }
 
-    /// Calls the operation of a row: the backend's own, or the body.
+    /// Calls the operation of a table row: the backend's kernel if there is one, otherwise the body.
     ///
     /// # Errors
     ///
-    /// The operation's own.
+    /// The operation's own errors.
     pub(crate) fn row(
         &self,
         op: &'static OpSpec,
@@ -233,13 +234,13 @@ impl dyn Kernels + '_ {
     }
 }
 
-/// The most bodies that are kept. If there are more, all are forgotten.
+/// The maximum number of cached bodies. If there are more, the cache is cleared.
 const MOST: usize = 1 << 10;
 
-/// The most bytes of the constants of all bodies that are kept.
+/// The maximum total size in bytes of the constants of all cached bodies.
 const MOST_BYTES: usize = 1 << 26;
 
-/// The bodies that were traced.
+/// The cache of traced bodies.
 #[derive(Default)]
 struct Kept(RwLock<Bodies>);
 

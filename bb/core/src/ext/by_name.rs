@@ -1,24 +1,24 @@
-//! Finding an operation by its name, over the primitives and all families.
+//! Finds an operation by its name, among the primitives and all families.
 
 use super::{every_operation, rows, vendor};
 use crate::Error;
 use bb_ir::op::{Family, OpSpec};
 
-/// Returns every operation that the program has: primitives, families and the vendors' operations that are linked.
+/// Returns all operations of the program: primitives, families and the linked vendors' operations.
 fn all() -> impl Iterator<Item = &'static OpSpec> {
     let families = every_operation().into_iter().map(|(family, _)| family);
     let vendors = vendor::vendor_families().map(|family| Family::Vendor(family.domain()));
     std::iter::once(Family::Primitive).chain(families).chain(vendors).flat_map(rows)
 }
 
-/// Returns the operation with a name, over the primitives, all families and the vendors' operations that are linked.
+/// Returns the operation with a name, among the primitives, all families and the linked vendors' operations.
 ///
-/// The name is the method's (`reduce_sum`) or the row's (`ReduceSum`). A vendor's operation is also found as
-/// `domain:name`, which is the only way if an operation of `bb` has the same name.
+/// The name is the method's name (`reduce_sum`) or the operation's name in its table (`ReduceSum`). A vendor's
+/// operation is also found as `domain:name`. That is the only way if an operation of `bb` has the same name.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownOperation`] if there is none, with the name most like it.
+/// [`Error::UnknownOperation`] with the most similar name if no operation has the name.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// If two families shared a name, only the first would be found.
+    /// If two operations had the same name, only one of them would be found.
     #[test]
     fn no_two_operations_share_a_name() {
         let mut methods = BTreeSet::new();

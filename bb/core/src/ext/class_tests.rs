@@ -1,4 +1,4 @@
-//! The classes that rows name, beside what operations do to extents.
+//! Compares the classes in the table rows with the shapes that operations compute.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -7,11 +7,11 @@ use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 use crate::{DataType, Tensor};
 use bb_ir::op::{Arity, Class, Family, OpSpec, Param, ParamKind};
 
-/// Makes a parameter that any operation takes of its kind.
+/// Returns a parameter of this kind that any operation accepts.
 fn param(kind: ParamKind) -> Param<'static> {
     match kind {
         ParamKind::Type => Param::Type(DataType::F32),
-        // A program that adds two tensors.
+        // The program of `fused` that adds two tensors.
         ParamKind::Ints => Param::Ints(vec![0, 0, 1].into()),
         ParamKind::Float => Param::Float(0.5),
         ParamKind::Bool => Param::Bool(true),
@@ -19,7 +19,7 @@ fn param(kind: ParamKind) -> Param<'static> {
     }
 }
 
-/// Traces an operation on operands of these extents; `None` if it does not take the element types.
+/// Traces an operation on operands of these shapes; returns `None` if it does not support the element type.
 fn shape(spec: &'static OpSpec, extents: &[&[usize]], dtype: DataType) -> Option<Vec<usize>> {
     let on = Tracer::default();
     let own = |at: usize| match (spec.name, at) {
@@ -45,7 +45,7 @@ fn an_element_wise_operation_broadcasts_its_operands_and_keeps_their_dimensions(
     let families = every_operation().into_iter().map(|(family, _)| family).chain([Family::Primitive]);
     for spec in families.flat_map(crate::ext::rows).filter(|spec| spec.class == Class::Elementwise) {
         let count = spec.inputs.iter().map(|(_, arity)| if *arity == Arity::Tensors { 2 } else { 1 }).sum();
-        // Scales and zero points of these have one element.
+        // These operations require scales and zero points of one element.
         let single = ["QLinearAdd", "QLinearMul"].contains(&spec.name);
         let full: &[usize] = if count == 1 || single { &[2, 3, 4] } else { &[2, 1, 4] };
         let mut extents = vec![full];

@@ -1,7 +1,8 @@
-//! The transposed convolution: each element of the operand times the filters, added up where the products overlap.
+//! The transposed convolution: each element of the operand is multiplied with the filters, and overlapping products are
+//! summed.
 //!
-//! A convolution of the operand with zeros between its elements would give the same numbers, but the product of an
-//! inserted zero and an infinite element of a filter is NaN.
+//! An ordinary convolution of the operand with zeros inserted between its elements would give the same result, except
+//! that the product of an inserted zero and an infinite filter element is NaN.
 
 use super::fold::fold;
 use super::window::{REACH, Windows};
@@ -13,8 +14,8 @@ use crate::{DataType, Error, Tensor};
 use bb_ir::Shape;
 use bb_ir::infer::{Padding, Step};
 
-/// The body of [`Nn::conv_transpose`](super::Nn::conv_transpose): one matrix product, whose places are added up where they
-/// overlap.
+/// The body of [`Nn::conv_transpose`](super::Nn::conv_transpose): one matrix product, whose elements are summed where
+/// they overlap.
 pub fn conv_transpose(
     on: &Tracer,
     x: &TracedTensor,
@@ -24,7 +25,7 @@ pub fn conv_transpose(
 ) -> Result<TracedTensor, TraceStop> {
     let shapes =
         || bb_ir::Error::Shapes { op: "conv_transpose", left: x.shape().into(), right: w.shape().into() };
-    // The number of images may be open; the windows need numbers.
+    // The number of images may be symbolic, but the windows need numbers.
     let numbers = |extents: &[Extent]| -> Vec<usize> {
         extents.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect()
     };
@@ -56,8 +57,8 @@ pub fn conv_transpose(
     let Some(steps) = Step::of(kernel, strides, pads, dilations) else { return fail(shapes()) };
     let mut all = Vec::with_capacity(n);
     for ((i, (&out, &kernel)), step) in spatial.iter().zip(kernel).enumerate().zip(steps) {
-        // The extent of the result is the extent of the image that the windows cover. The windows are the operand's
-        // elements.
+        // Here the windows cover the result, and each window corresponds to an element of the operand. So the extent of
+        // the result is computed from the number of windows.
         let more = output_padding.get(i).copied().unwrap_or(0);
         let Step { stride, dilation, before, after, .. } = step;
         let step = Step { kernel: kernel as i64, stride, dilation, before, after };
@@ -77,7 +78,7 @@ pub fn conv_transpose(
     if let Some([result]) = open_results(on, &[(x.dtype(), &extents)]).as_deref() {
         return Ok(result.clone());
     }
-    // Half floats are summed in f32 and rounded once.
+    // 16-bit floats are summed in `f32` and rounded once.
     let wide = match x.dtype() {
         DataType::F16 | DataType::BF16 => DataType::F32,
         other => other,

@@ -1,4 +1,4 @@
-//! `Create`: tensors that are made from a shape, a range or a seed.
+//! `Create`: tensors that are created from a shape, a range or a seed.
 
 pub use super::batch::{pad_batch, stack, unstack};
 
@@ -13,13 +13,14 @@ use bb_ir::{DataType, TensorData, memory};
 
 bb_ir::for_each_create!(crate::ext::bodies::bodies, Create, CreateOp, create);
 
-/// The greatest number of elements that are made on the host. Larger tensors are made by repeating on the backend.
+/// The maximum number of elements that are created on the host. Larger tensors are created by repetition on the
+/// backend.
 const SMALL: usize = 4096;
 
-/// The greatest number of indices that [`expand`] gives to one gather. A larger extent is made as a product.
+/// The maximum number of indices in one gather of [`expand`]. A larger extent is built from several gathers.
 const INDICES: usize = 1 << 16;
 
-/// Converts one number to an element type.
+/// Converts a scalar to an element type.
 fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
     Ok(cast(&TensorData::scalar(value), dtype, Rounding::default())?)
 }
@@ -104,7 +105,7 @@ pub fn eye(
     math::to(on, &mask, dtype)
 }
 
-/// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
+/// Compares the differences `j - i` of column and row indices with `k`, for all elements of a matrix.
 pub fn diagonal(
     on: &Tracer,
     [rows, columns]: [&Extent; 2],
@@ -157,7 +158,7 @@ pub fn range(
 
 /// The body of [`Create::expand`]. For each dimension that grows, it gathers the only entry along that dimension.
 ///
-/// The number of indices is the sum of the extents, not their product, and much smaller for a large extent.
+/// The number of indices is the sum of the extents, not their product, and is further reduced for large extents.
 pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTensor, TraceStop> {
     representable(shape, crate::Tensor::dtype(x))?;
     let from = crate::Tensor::shape(x);
@@ -166,7 +167,7 @@ pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTe
     let leading: Vec<i64> = (0..new as i64).collect();
     let mut y = if new == 0 { on.identity(x)? } else { on.unsqueeze(x, &leading)? };
     let extents = std::iter::repeat_n(&1, new).chain(from);
-    // Small extents come first, so that the intermediate tensors stay small.
+    // Small extents are expanded first, so that the intermediate tensors stay small.
     let mut grows: Vec<(usize, usize)> = Vec::new();
     for (axis, (&have, &want)) in extents.zip(shape).enumerate() {
         match have {
@@ -182,13 +183,13 @@ pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTe
     Ok(y)
 }
 
-/// Refuses a tensor that no machine has memory for, before the backend makes parts of it.
+/// Returns an error if no machine has enough memory for a tensor, before the backend creates parts of it.
 ///
 /// # Errors
 ///
 /// [`bb_ir::Error::TooLarge`].
 fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
-    /// Processors address at most 2^57 bytes, and the systems that `bb` runs on give a process at most 2^47.
+    /// Processors address at most 2^57 bytes, and the supported operating systems give a process at most 2^47.
     const MOST: usize = bb_ir::memory::at_most(1 << 47);
     let least = |count| if dtype == DataType::String { Some(count) } else { dtype.bytes_for(count) };
     let bytes = bb_ir::element_count(shape).and_then(least);
@@ -198,7 +199,7 @@ fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
     }
 }
 
-/// Repeats the only entry along a dimension.
+/// Repeats the only entry along a dimension `extent` times.
 fn repeated(on: &Tracer, x: &TracedTensor, axis: usize, extent: usize) -> Result<TracedTensor, TraceStop> {
     let from = axis as i64;
     let first = |x: &TracedTensor, axis: i64, count: usize| {
@@ -223,7 +224,7 @@ fn repeated(on: &Tracer, x: &TracedTensor, axis: usize, extent: usize) -> Result
     on.slice(&more, &[0], &[i64::try_from(extent).unwrap_or(i64::MAX)], &[from], &[])
 }
 
-/// Finds small factors whose product is an extent or slightly more.
+/// Finds small factors whose product is at least `extent`, and at most slightly more.
 fn factors(extent: usize, into: &mut Vec<usize>) {
     if extent <= INDICES {
         into.push(extent);
@@ -252,7 +253,8 @@ pub fn random_normal(
     drawn(on, [&NORMAL, &NORMAL_OF_SEED], shape, [mean, scale], seed, dtype)
 }
 
-/// Declares two host kernels for each distribution: one draws other numbers in each run, the other has a seed.
+/// Declares two host kernels for each distribution. The first one draws different numbers in each run, the second
+/// uses a seed.
 macro_rules! draws {
     ($($name:ident, $of_seed:ident = $text:literal, $method:ident;)*) => {$(
         static $name: HostKernel = HostKernel {
@@ -273,7 +275,7 @@ draws! {
     NORMAL, NORMAL_OF_SEED = "normal", normal;
 }
 
-/// Draws numbers: with the first body if there is no seed, with the second if there is one.
+/// Draws random numbers with the first kernel if there is no seed, otherwise with the second.
 fn drawn(
     on: &Tracer,
     bodies: [&'static HostKernel; 2],
@@ -293,7 +295,7 @@ fn drawn(
     Ok(drawn.into_iter().next().ok_or_else(missing)?)
 }
 
-/// Draws on the host.
+/// Draws random numbers on the host.
 fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Result<Vec<TensorData>, Error> {
     let shape = take::Extents("draw", params.first())?;
     let &[offset, scale] = take::Floats("draw", params.get(1))? else {
@@ -306,7 +308,7 @@ fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Res
     Ok(vec![cast(&TensorData::new(shape, &elements)?, dtype, Rounding::default())?])
 }
 
-/// Makes a tensor of numbers, rounded to an element type.
+/// Creates a tensor from numbers that are rounded to an element type.
 fn from_f64(
     on: &Tracer,
     shape: &[usize],
@@ -317,7 +319,8 @@ fn from_f64(
     on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
 }
 
-/// Counts the elements of a tensor that is made on the host; returns an error if there are more than the limit.
+/// Returns the number of elements of a tensor that is created on the host; returns an error if it exceeds the
+/// limit.
 fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
     const MOST: usize = 1 << 28;
     bb_ir::element_count(shape).filter(|&n| n <= MOST).ok_or_else(|| {
@@ -356,7 +359,7 @@ mod tests {
                 RandomUniformOptions { seed: Some(0), dtype: DataType::F64, ..Default::default() },
             )
             .unwrap();
-        // `numpy.random.RandomState(0).rand(3)`.
+        // The expected values are `numpy.random.RandomState(0).rand(3)`.
         let expected = [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9];
         assert_eq!(on.to_host(&seeded).unwrap(), TensorData::new(&[3], &expected).unwrap());
         let fresh = on.random_uniform(&[3], RandomUniformOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The body of [`Nn::cum_sum`](super::Nn::cum_sum), and products of all elements up to each.
+//! The body of [`Nn::cum_sum`](super::Nn::cum_sum), and cumulative combinations in general.
 
 use super::{math, open_results};
 use crate::prelude::*;
@@ -21,10 +21,10 @@ pub fn cum_sum(
     cumulative(on, x, axis, [exclusive, reverse], 0.0, |a, b| on.add(a, b))
 }
 
-/// Combines each element with all before it, or behind it if `reverse`, halves in `f32`; without the element itself if
-/// `exclusive`. `neutral` stands where there are none.
+/// Combines each element with all elements before it, or after it if `reverse`. If `exclusive`, the element itself is
+/// left out. `neutral` is the result for no elements. 16-bit floats are computed in `f32`.
 ///
-/// Each pass doubles how many elements each result covers.
+/// Each pass doubles the number of elements that a result covers.
 pub fn cumulative(
     on: &Tracer,
     x: &TracedTensor,

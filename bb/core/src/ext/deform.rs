@@ -10,8 +10,8 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 use bb_ir::memory;
 
-/// The body of [`Image::deform_conv`](super::Image::deform_conv). It samples the positions of all windows at once; a
-/// matrix product follows.
+/// The body of [`Image::deform_conv`](super::Image::deform_conv). It samples the positions of all windows in one
+/// pass, and then computes a matrix product.
 pub fn deform_conv(
     on: &Tracer,
     x: &TracedTensor,
@@ -51,7 +51,7 @@ pub fn deform_conv(
     if offset.shape() != shaped(sets * places * rank) {
         return fail(deformed());
     }
-    // If there are no images, the operands have no elements, and nothing else limits the number of positions in an
+    // If there are no images, the operands have no elements, so nothing else limits the number of positions in an
     // image.
     if places.checked_mul(count).is_none_or(|places| places > 1 << 26) {
         return fail(deformed());

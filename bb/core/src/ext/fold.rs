@@ -1,4 +1,4 @@
-//! Sums of overlapping windows: the inverse of selecting windows, one axis at a time.
+//! Sums overlapping windows. This is the inverse of selecting windows, and works one axis at a time.
 
 use super::window::Windows;
 use super::{Border, fail};
@@ -6,23 +6,23 @@ use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Shape, Tensor};
 
-/// The greatest number of places in the table of one axis.
+/// The maximum number of entries in the table of one axis.
 const MOST: usize = 1 << 26;
 
-/// Adds up windows where they overlap, in the image that the extents of `all` describe.
+/// Sums windows where they overlap. `all` describes the windows and the extents of the image.
 ///
-/// Only places of windows are added. An element that no window covers is 0.
+/// Only elements of windows are added. An element of the image that no window covers is 0.
 ///
 /// Shapes: `x: [lead, kernels, outs]` to `[lead, extent of the first axis, …]`, where `kernels` and `outs` are the
 /// products over all axes.
 ///
 /// # Errors
 ///
-/// [`bb_ir::Error::TooLarge`] if an axis has more places in all windows than memory can hold; the errors of the backend.
+/// [`bb_ir::Error::TooLarge`] if the table of an axis would exceed memory; the errors of the backend.
 pub fn fold(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<TracedTensor, TraceStop> {
     let lead = x.shape().first().copied().unwrap_or(1);
     let mut y = x.clone();
-    // The elements are [lead, folded axes, other kernels, other outs].
+    // The dimensions are [lead, folded axes, other kernels, other outs].
     let mut done = 1;
     let mut kernels: usize = all.iter().map(|w| w.kernel).product();
     for (i, w) in all.iter().enumerate() {
@@ -35,7 +35,7 @@ pub fn fold(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<TracedTens
         let apart = [lead, done, w.kernel, kernels, w.out, outs];
         let last = on.transpose(&on.reshape(&y, &apart)?, &[0, 1, 3, 5, 2, 4])?;
         let flat = on.reshape(&last, &[lead * done * kernels * outs, w.kernel * w.out])?;
-        // A zero follows the last place, for elements that fewer windows cover.
+        // A zero is appended. Table entries refer to it if fewer windows cover an element.
         let flat = on.pad(&flat, None, &[0, 0, 0, 1], Border::Constant)?;
         let table = on.host(&[w.extent, w.kernel], &overlaps(w).map_err(crate::Error::from)?)?;
         let sums = on.reduce_sum(&on.gather(&flat, &table, 1)?, &[2], false)?;
@@ -47,7 +47,7 @@ pub fn fold(on: &Tracer, x: &TracedTensor, all: &[Windows]) -> Result<TracedTens
     on.reshape(&y, &shape)
 }
 
-/// Returns, for each element of an axis and each place of a window, the index in `kernel * out` that falls on the
+/// Returns, for each element of an axis and each offset in a window, the index in `kernel * out` that falls on the
 /// element; `kernel * out` if there is none.
 fn overlaps(w: &Windows) -> Result<Vec<i64>, bb_ir::Error> {
     let mut table = bb_ir::memory::filled("fold", (w.kernel * w.out) as i64, w.extent * w.kernel)?;

@@ -1,5 +1,5 @@
-//! The body of [`Ml::tree_ensemble`](super::Ml::tree_ensemble): every row walks down all trees at once, one level at a
-//! time.
+//! The body of [`Ml::tree_ensemble`](super::Ml::tree_ensemble). All rows walk down all trees in parallel, one level at
+//! a time.
 
 use super::{Extent, TreeEnsembleOptions, fail, types};
 use crate::prelude::*;
@@ -8,22 +8,22 @@ use crate::{DataType, Error, Tensor};
 
 const OP: &str = "tree_ensemble";
 
-/// The error for a parameter that has no meaning.
+/// Returns the error for an invalid parameter.
 fn wrong(part: &'static str, problem: String) -> Error {
     Error::Operator { op: OP.to_owned(), part: part.into(), problem }
 }
 
-/// Tables with an entry for each node; leaves lead to themselves.
+/// Tables with one entry per node. The children of a leaf are the leaf itself.
 struct Tables<'a> {
     on: &'a Tracer,
     x: &'a TracedTensor,
-    /// How many inner nodes there are.
+    /// The number of inner nodes.
     inner: usize,
     features: TracedTensor,
     thresholds: TracedTensor,
-    /// The children, for true and false.
+    /// The children for the test results true and false.
     children: [TracedTensor; 2],
-    /// The mode, whether the test holds for NaN, and the set of each node, where these are needed.
+    /// The mode, the result for NaN, and the set of each node, if they are needed.
     tests: Option<[TracedTensor; 3]>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Goes on one level from the nodes `at`.
+    /// Descends one level from the nodes `at`.
     fn step(
         &self,
         at: &TracedTensor,
@@ -95,7 +95,7 @@ impl<'a> Tables<'a> {
         on.r#where(&holds, &on.gather(yes, at, 0)?, &on.gather(no, at, 0)?)
     }
 
-    /// Compares values as a mode does.
+    /// Compares values in the way that a mode specifies.
     fn compared(
         &self,
         mode: i64,
@@ -121,7 +121,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Splits tests into their modes, their flags for NaN, and their sets.
+/// Splits encoded tests into their modes, their results for NaN, and their sets.
 fn parts(on: &Tracer, tests: &TracedTensor) -> Result<[TracedTensor; 3], TraceStop> {
     let split = |x: &TracedTensor, by: i32| -> Result<[TracedTensor; 2], TraceStop> {
         let by = on.host(&[], &[by])?;
@@ -173,7 +173,7 @@ pub fn tree_ensemble(
     let tables = Tables::new(on, x, [nodes, thresholds, weights], tests)?;
     let trees = on.extent(roots, 0);
     let mut at = on.expand_to(&on.unsqueeze(roots, &[0])?, &[on.extent(x, 0), trees.clone()])?;
-    // A walk that meets no node twice has no more steps.
+    // A path without cycles visits each inner node at most once, so it has at most that number of steps.
     for _ in 0..depth.min(tables.inner as i64) {
         at = tables.step(&at, modes, missing, members)?;
     }
@@ -181,7 +181,7 @@ pub fn tree_ensemble(
     aggregated(on, &on.gather(weights, &leaves, 0)?, &trees, aggregate)
 }
 
-/// Aggregates the weights of all trees: `[rows, trees, targets]` to `[rows, targets]`.
+/// Aggregates the weights of all trees, from `[rows, trees, targets]` to `[rows, targets]`.
 fn aggregated(
     on: &Tracer,
     given: &TracedTensor,

@@ -1,9 +1,9 @@
-//! Discrete Fourier transforms of any length, as products with matrices of roots of unity.
+//! Discrete Fourier transforms of any length, computed as products with matrices of roots of unity.
 //!
 //! A complex number is a pair along the last dimension. A pair takes two rows and two columns of the matrix, so that
 //! real and complex numbers need only one matrix product. Transforms of complex numbers and long transforms are
-//! decomposed, which rounds less often: a composite length into two shorter transforms, a long prime length into a
-//! convolution whose length is a power of two.
+//! decomposed, which causes fewer rounding errors: a composite length into two shorter transforms, a long prime length
+//! into a convolution whose length is a power of two.
 
 use crate::ext::{Border, math};
 use crate::prelude::*;
@@ -13,10 +13,10 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData, memory};
 use std::f64::consts::PI;
 
-/// The greatest number of elements of a matrix of roots.
+/// The maximum number of elements of a matrix of roots.
 const MOST: usize = 1 << 20;
 
-/// The greatest composite length that is not decomposed.
+/// The maximum composite length that is not decomposed.
 const SHORT: usize = 8;
 
 /// The body of [`Image::dft`](super::Image::dft).
@@ -53,51 +53,52 @@ pub fn dft(
     }
 }
 
-/// Returns the type that accumulates transforms of a length, if the operand's type is not wider.
+/// Returns the type that accumulates the sums of a transform, unless the operand's type is wider.
 ///
-/// Sums of many terms lose digits of narrower types. In few terms they lose no more than the roots of unity do.
+/// Sums of many terms would lose digits in narrower types. Sums of few terms lose no more digits than the roots of
+/// unity.
 pub fn accumulator(length: usize) -> DataType {
-    /// The most terms that are added up in `f32`.
+    /// The maximum number of terms that are summed in `f32`.
     const FEW: usize = 16;
     if length <= FEW { DataType::F32 } else { DataType::F64 }
 }
 
-/// The longest transform.
+/// The maximum length of a transform.
 const LONGEST: usize = 1 << 22;
 
 /// The parameters of a transform.
 #[derive(Debug, Clone, Copy)]
 struct Transform {
-    /// The number of elements that are transformed. If the operand has fewer, zeros are added; if it has more, the rest
-    /// is left out.
+    /// The number of elements that are transformed. An operand with fewer elements is padded with zeros; an operand
+    /// with more elements is truncated.
     length: usize,
     /// Whether the transform goes from frequencies to a signal and divides by the length.
     inverse: bool,
-    /// Whether only half of the frequencies is kept. The signal is then real, and the other half mirrors this one.
+    /// Whether only half of the frequencies is stored. The signal is then real, and the other half is the mirror image.
     onesided: bool,
 }
 
 impl Transform {
-    /// The number of frequencies that are kept.
+    /// Returns the number of frequencies that are stored.
     fn kept(self) -> usize {
         if self.onesided { self.length / 2 + 1 } else { self.length }
     }
 
-    /// The sign of the exponent.
+    /// Returns the sign of the exponent.
     fn sign(self) -> f64 {
         if self.inverse { 1.0 } else { -1.0 }
     }
 
-    /// The factor of each sum.
+    /// Returns the factor that scales each sum.
     fn scale(self) -> f64 {
         if self.inverse { 1.0 / self.length as f64 } else { 1.0 }
     }
 }
 
-/// Transforms `x: [..., n, 1]` (real) or `x: [..., n, 2]` (complex) along the last dimension but one.
+/// Transforms `x: [..., n, 1]` (real) or `x: [..., n, 2]` (complex) along the last but one dimension.
 ///
-/// The result is `[..., length / 2 + 1, 2]` if only `onesided`, `[..., length, 1]` if `onesided` and `inverse`, which
-/// needs a complex operand, and `[..., length, 2]` otherwise. `length` is positive.
+/// The result is `[..., length / 2 + 1, 2]` if only `onesided` is set; `[..., length, 1]` if `onesided` and `inverse`
+/// are set, which requires a complex operand; and `[..., length, 2]` otherwise. `length` is positive.
 fn transform(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor, TraceStop> {
     let [lead @ .., n, parts] = x.shape() else { return on.identity(x) };
     let (lead, parts) = (lead.to_vec(), *parts);
@@ -122,14 +123,14 @@ fn transform(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor
     on.reshape(&product, &shape)
 }
 
-/// Returns `exp(sign 2πi m / length)`; `m` may exceed `length`.
+/// Returns `exp(sign 2πi m / length)`. `m` may exceed `length`.
 fn root(m: usize, length: usize, sign: f64) -> (f64, f64) {
     let (sin, cos) = (2.0 * PI * (m % length) as f64 / length as f64).sin_cos();
     (cos, sign * sin)
 }
 
-/// Returns the matrix from `taken` numbers of `parts` parts each to `out` complex numbers. Each complex number is a sum
-/// with roots of unity as coefficients.
+/// Returns the matrix that maps `taken` numbers, of `parts` components each, to `out` complex numbers. Its coefficients
+/// are roots of unity.
 fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale: f64) -> Vec<f64> {
     let mut matrix = Vec::with_capacity(taken * parts * out * 2);
     for n in 0..taken {
@@ -144,8 +145,8 @@ fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale
     matrix
 }
 
-/// Returns the matrix from `taken` frequencies to a real signal. Each frequency also counts for its mirror image, which
-/// is left out.
+/// Returns the matrix that maps `taken` frequencies to a real signal. Each frequency also accounts for its mirror
+/// image, which is not stored.
 fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
     let mut matrix = Vec::with_capacity(taken * 2 * t.length);
     for k in 0..taken {
@@ -160,14 +161,14 @@ fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
     matrix
 }
 
-/// Transforms complex numbers, or computes a transform whose matrix would be too large.
+/// Transforms complex numbers, or computes a transform whose matrix would be too large, by decomposition.
 fn apart(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor, TraceStop> {
     let along = x.rank() as i64 - 2;
     let x = if x.shape().last() == Some(&1) { extended(on, x, along + 1, 2)? } else { x.clone() };
     let to_real = t.inverse && t.onesided;
     let mut x = extended(on, &x, along, if to_real { t.kept() } else { t.length })?;
     if to_real {
-        // Each frequency that was left out is the complex conjugate of one that was kept.
+        // Each frequency that is not stored is the complex conjugate of a stored frequency.
         let kept = t.kept();
         let place = |k| if k < kept { k } else { t.length - k } as i64;
         let order = memory::collected("dft", (0..t.length).map(place)).map_err(Error::from)?;
@@ -189,7 +190,7 @@ fn apart(on: &Tracer, x: &TracedTensor, t: Transform) -> Result<TracedTensor, Tr
     }
 }
 
-/// Returns `x`, padded with zeros at the end of `axis` up to `extent`.
+/// Pads `x` with zeros at the end of `axis` up to `extent`.
 fn extended(on: &Tracer, x: &TracedTensor, axis: i64, extent: usize) -> Result<TracedTensor, TraceStop> {
     let mut pads = vec![0; 2 * x.rank()];
     let have = x.shape().get(axis as usize).copied().unwrap_or(extent);
@@ -199,7 +200,7 @@ fn extended(on: &Tracer, x: &TracedTensor, axis: i64, extent: usize) -> Result<T
     on.pad(x, None, &pads, Border::Constant)
 }
 
-/// Makes a tensor of the operand's element type.
+/// Creates a constant of the operand's element type.
 fn constant(
     on: &Tracer,
     x: &TracedTensor,
@@ -210,7 +211,7 @@ fn constant(
     on.constant(&cast(&wide, x.dtype(), Rounding::default()).map_err(Error::from)?)
 }
 
-/// Swaps the dimensions that are second and third from the end.
+/// Swaps the second and third dimensions from the end.
 fn exchanged(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let rank = x.rank();
     let mut perm: Vec<i64> = (0..rank as i64).collect();
@@ -218,7 +219,7 @@ fn exchanged(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.transpose(x, &perm)
 }
 
-/// Multiplies complex numbers `[..., shape, 2]` by the complex numbers of a host list.
+/// Multiplies complex numbers `[..., shape, 2]` with a list of complex numbers from the host.
 fn times(
     on: &Tracer,
     x: &TracedTensor,
@@ -232,7 +233,7 @@ fn times(
     on.add(&on.mul(x, &re)?, &on.mul(&swapped, &im)?)
 }
 
-/// Returns the sums of `x: [..., length, 2]` with roots of unity, not divided by the length.
+/// Returns the sums of `x: [..., length, 2]` with roots of unity as coefficients, not divided by the length.
 fn complex(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<TracedTensor, TraceStop> {
     let lead: Vec<usize> = x.shape().iter().take(x.rank() - 2).copied().collect();
     let shaped = |rest: &[usize]| lead.iter().chain(rest).copied().collect::<Vec<usize>>();
@@ -254,14 +255,13 @@ fn complex(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<Tr
     on.reshape(&y, x.shape())
 }
 
-/// Returns the sums for a prime length. Because of `nk = (n² + k² - (k - n)²) / 2`, they are a convolution with a
-/// chirp.
+/// Returns the sums for a prime length. Because `nk = (n² + k² - (k - n)²) / 2`, they equal a convolution with a chirp.
 ///
 /// Source: Bluestein: A linear filtering approach to the computation of the discrete Fourier transform, 1970.
 fn chirp(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<TracedTensor, TraceStop> {
     let along = x.rank() as i64 - 2;
     let wide = (2 * length - 1).next_power_of_two();
-    // The square saturates only for lengths that no tensor in memory can have.
+    // The square saturates only for lengths that exceed the memory of any machine.
     let chirp: Vec<(f64, f64)> =
         (0..length).map(|n| root(n.saturating_mul(n) % (2 * length), 2 * length, sign)).collect();
     let mut answer = vec![(0.0, 0.0); wide];
@@ -280,7 +280,7 @@ fn chirp(on: &Tracer, x: &TracedTensor, length: usize, sign: f64) -> Result<Trac
     times(on, &sums, &[length], &chirp)
 }
 
-/// Returns the sums for a list on the host whose length is a power of two.
+/// Computes the sums on the host, for a list whose length is a power of two.
 fn on_host(x: &[(f64, f64)], sign: f64) -> Vec<(f64, f64)> {
     if x.len() < 2 {
         return x.to_vec();

@@ -1,4 +1,4 @@
-//! Programs of element-wise functions, which one operation computes element by element.
+//! Programs of element-wise functions that one operation runs for each element.
 
 use super::{NnOp, ScalarOp, fail};
 use crate::prelude::*;
@@ -6,20 +6,20 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Primitive, RoundMode};
 use bb_ir::op::OpSpec;
 
-/// One line of a program.
+/// One instruction of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// The function that the line computes.
     pub function: Function,
-    /// The operands. A number below the count of the tensors is a tensor; any other number, minus that count, is the
-    /// result of an earlier line. A function of one operand has it twice.
+    /// The operands. A number below the number of tensors is the index of a tensor; otherwise the number, minus the
+    /// number of tensors, is the index of an earlier line. A function of one operand repeats it.
     pub operands: [usize; 2],
 }
 
-/// Declares the functions of programs, with their operations.
+/// Declares the functions that programs may contain, with their operations.
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $arity:literal, $spec:expr;)*) => {
-        /// A function of one or two elements. Its number in a program is its position in this list.
+        /// A function of one or two elements. Its number in an encoded program is its index in this list.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Function { $($(#[$doc])* $name,)* }
@@ -32,7 +32,7 @@ macro_rules! functions {
                 match self { $(Function::$name => $arity,)* }
             }
 
-            /// Returns the operation that computes only this function.
+            /// Returns the operation that computes just this function.
             pub const fn spec(self) -> &'static OpSpec {
                 match self { $(Function::$name => $spec,)* }
             }
@@ -49,9 +49,9 @@ functions! {
     Mul 2, Primitive::Mul.spec();
     /// `a / b`.
     Div 2, Primitive::Div.spec();
-    /// The greater element, or NaN if one is NaN.
+    /// The maximum of two elements; NaN if one is NaN.
     Maximum 2, ScalarOp::Maximum.spec();
-    /// The lesser element, or NaN if one is NaN.
+    /// The minimum of two elements; NaN if one is NaN.
     Minimum 2, ScalarOp::Minimum.spec();
     /// `-x`.
     Neg 1, Primitive::Neg.spec();
@@ -69,18 +69,18 @@ functions! {
     Sigmoid 1, ScalarOp::Sigmoid.spec();
     /// The error function.
     Erf 1, ScalarOp::Erf.spec();
-    /// `max(x, 0)`; NaN stays NaN.
+    /// `max(x, 0)`. NaN stays NaN.
     Relu 1, NnOp::Relu.spec();
-    /// The element as an `f32`.
+    /// Conversion of the element to `f32`.
     F32 1, Primitive::Cast.spec();
-    /// The element as an `f16`.
+    /// Conversion of the element to `f16`.
     F16 1, Primitive::Cast.spec();
-    /// The element as a `bf16`.
+    /// Conversion of the element to `bf16`.
     Bf16 1, Primitive::Cast.spec();
 }
 
 impl Function {
-    /// Returns the function that an operation computes, if a program may have it. Conversions depend on a parameter: see
+    /// Returns the function that an operation computes, if programs support it. Conversions depend on a parameter: see
     /// [`to`](Self::to).
     pub(crate) fn of(spec: &OpSpec) -> Option<Function> {
         Function::ALL.iter().copied().filter(|function| function.converts_to().is_none()).find(|function| {
@@ -89,13 +89,13 @@ impl Function {
         })
     }
 
-    /// Returns the conversion to an element type, if a program may have it.
+    /// Returns the conversion to an element type, if programs support it.
     pub(crate) fn to(dtype: DataType) -> Option<Function> {
         Function::ALL.iter().copied().find(|function| function.converts_to() == Some(dtype))
     }
 
-    /// Returns the element type of the result if the function converts; `None` for all others, whose results have the
-    /// type of their operands.
+    /// Returns the element type of the result if the function is a conversion; `None` for all other functions, whose
+    /// results have the type of their operands.
     pub const fn converts_to(self) -> Option<DataType> {
         match self {
             Function::F32 => Some(DataType::F32),
@@ -106,11 +106,11 @@ impl Function {
     }
 }
 
-/// Reads a program of a number of tensors: for each line the function's number and one or two operands.
+/// Decodes a program for a number of tensors. Each line is the function's number followed by one or two operands.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if a function or an operand does not exist, or the program has no line.
+/// [`Error::Operator`] if a function or an operand does not exist, or the program is empty.
 pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
     let wrong = |problem: String| Error::Operator { op: "fused".to_owned(), part: "program".into(), problem };
     let mut lines: Vec<Line> = Vec::with_capacity(program.len() / 2);
@@ -135,7 +135,7 @@ pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
     if lines.is_empty() { Err(wrong("has no line".to_owned())) } else { Ok(lines) }
 }
 
-/// Writes a program that [`lines`] reads.
+/// Encodes a program that [`lines`] decodes.
 pub(crate) fn program(lines: &[Line]) -> Vec<i64> {
     let of = |line: &Line| {
         let operands = line.operands.iter().take(line.function.arity()).map(|&operand| operand as i64);
@@ -144,7 +144,7 @@ pub(crate) fn program(lines: &[Line]) -> Vec<i64> {
     lines.iter().flat_map(of).collect()
 }
 
-/// The body of [`Scalar::fused`](super::Scalar::fused): the operations of the lines, one after another.
+/// The body of [`Scalar::fused`](super::Scalar::fused). It calls the operations of the lines one after another.
 pub fn fused(on: &Tracer, xs: &[&TracedTensor], program: &[i64]) -> Result<TracedTensor, TraceStop> {
     let lines = lines(program, xs.len())?;
     let mut results: Vec<TracedTensor> = Vec::with_capacity(lines.len());

@@ -1,7 +1,7 @@
-//! Products of a number with a function of it that goes from 0 to 1: GELU and Swish.
+//! GELU and Swish: products of a number `x` and a function of `x` that rises from 0 to 1.
 //!
-//! For negative numbers, the function has the relative error of an exponential, which grows with the error of the
-//! exponent. Exponents are therefore kept as a number and its rounding error.
+//! For negative numbers, the relative error of the function equals the error of an exponential, which grows with the error
+//! of the exponent. Exponents are therefore computed as a number and its rounding error.
 
 use super::math::{below, plus, polynomial, times};
 use crate::prelude::*;
@@ -37,7 +37,7 @@ const TAIL: [f64; 24] = [
     0.47205320650984467,
 ];
 
-/// The same polynomial with the precision of `f32`, for `0 <= x <= 14.5`.
+/// The same polynomial in `f32` precision, for `0 <= x <= 14.5`.
 const TAIL_32: [f64; 11] = [
     -7.24717443105606e-05,
     -6.250991475493464e-05,
@@ -52,7 +52,7 @@ const TAIL_32: [f64; 11] = [
     0.4720532067185305,
 ];
 
-/// Returns a sum and its rounding error, whichever summand is greater.
+/// Returns a sum and its rounding error, for summands of any relative size.
 ///
 /// Source: Knuth: The Art of Computer Programming, volume 2, 4.2.2.
 pub(super) fn exact_sum(
@@ -66,7 +66,7 @@ pub(super) fn exact_sum(
     Ok([sum, rest])
 }
 
-/// Returns a product and its rounding error. The factors must be so small that it does not overflow.
+/// Returns a product and its rounding error. The factors must be small enough that the product does not overflow.
 ///
 /// Source: Dekker: A floating-point technique for extending the available precision, 1971.
 fn exact_product(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<[TracedTensor; 2], TraceStop> {
@@ -82,7 +82,8 @@ fn exact_product(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<[Tra
     Ok([product, on.add(&rest, &on.mul(&a_low, &b_low)?)?])
 }
 
-/// Returns a constant and its rounding error in the element type of `x`; `rest` is its rounding error in `f64`.
+/// Returns a constant and its rounding error in the element type of `x`. `rest` is the rounding error of `value` in
+/// `f64`.
 fn exact_constant(
     on: &Tracer,
     x: &TracedTensor,
@@ -93,25 +94,25 @@ fn exact_constant(
     Ok([on.scalar_like(x, value)?, on.scalar_like(x, lost)?])
 }
 
-/// Multiplies by the distribution function of the standard normal distribution: `x - x Q(x)` or, for negative numbers,
-/// `x Q(|x|)`, which has no cancellation.
+/// Multiplies `x` with the distribution function of the standard normal distribution: `x - x Q(x)`, or `x Q(|x|)` for
+/// negative numbers, where this avoids cancellation.
 pub(crate) fn times_normal(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let (tail, most): (&[f64], f64) =
         if x.dtype() == DataType::F64 { (&TAIL, 38.8) } else { (&TAIL_32, 14.5) };
     let size = on.minimum(&on.abs(x)?, &on.scalar_like(x, most)?)?;
-    // The exponent needs all digits of the square, because its error is a relative error of the exponential.
+    // The square needs all digits, because its error is a relative error of the exponential.
     let [square, rest] = exact_product(on, &size, &size)?;
     let e = on.exp(&times(on, &square, -0.5)?)?;
     let place = on.div(&plus(on, &size, -4.0)?, &plus(on, &size, 4.0)?)?;
     let share = on.div(&polynomial(on, &place, tail)?, &plus(on, &size, 1.0)?)?;
     let share = on.sub(&share, &on.mul(&share, &times(on, &rest, 0.5)?)?)?;
     let lost = on.mul(&on.mul(&on.minimum(x, &on.scalar_like(x, most)?)?, &share)?, &e)?;
-    // The difference of equal zeros would lose the sign of a zero.
+    // For `x = 0`, the difference of equal zeros would lose the sign of the zero.
     on.r#where(&on.greater(x, &on.scalar_like(x, 0.0)?)?, &on.sub(x, &lost)?, &lost)
 }
 
-/// Multiplies by the logistic function of `2 sqrt(2 / π) (x + 0.044715 x³)`. The argument has twice the digits of the
-/// type, because its error is a relative error of the exponential.
+/// Multiplies `x` with the logistic function of `2 sqrt(2 / π) (x + 0.044715 x³)`. The argument is computed with twice
+/// the digits of the type, because its error is a relative error of the exponential.
 pub(crate) fn times_tanh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let size = on.minimum(&on.abs(x)?, &on.scalar_like(x, 40.0)?)?;
     let [line, line_rest] = exact_constant(on, x, 1.5957691216057308, -9.96930880911092e-17)?;
@@ -126,10 +127,11 @@ pub(crate) fn times_tanh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, 
     times_logistic(on, x, &below(on, x, 0.0)?, &argument, Some(&rest))
 }
 
-/// Multiplies by the logistic function: of `-size` where `negative`, of `size` elsewhere. The rest of the size is small.
+/// Multiplies `x` with the logistic function of `-size` where `negative`, and of `size` elsewhere. `rest` is the small
+/// rounding error of `size`.
 ///
-/// The exponential is multiplied in as two factors, so that no digits are lost where it is less than the least normal
-/// number but the product is not.
+/// The exponential is applied as two factors, so that no digits are lost if the exponential is subnormal but the
+/// product is not.
 pub(crate) fn times_logistic(
     on: &Tracer,
     x: &TracedTensor,

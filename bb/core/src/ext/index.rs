@@ -1,5 +1,5 @@
-//! `Index`: sorting, writing to indexed positions, and the positions of extrema. All bodies except the last run on the
-//! host.
+//! `Index`: sorting, scattering to indexed positions, and the indices of extrema. The bodies run on the host, except
+//! those that find extrema.
 
 use super::{HostKernel, math, open_results, scatter, sort};
 pub use crate::family::index::*;
@@ -89,12 +89,12 @@ fn scattered(
     Ok(outputs.into_iter().next().ok_or_else(missing)?)
 }
 
-/// Which position an extremum has.
+/// The index to return if several elements are extreme.
 #[derive(Debug, Clone, Copy)]
 struct Extremum {
-    /// Whether to find the least element instead of the greatest.
+    /// Whether to find the minimum instead of the maximum.
     least: bool,
-    /// Whether the last of equal elements counts instead of the first.
+    /// Whether the last of several equal elements is returned instead of the first.
     last: bool,
 }
 
@@ -118,7 +118,7 @@ pub fn arg_min(
     arg_extremum(on, x, axis, Extremum { least: true, last: select_last_index })
 }
 
-/// The position of an extremum along `axis`.
+/// Returns the index of an extremum along `axis`.
 fn arg_extremum(
     on: &Tracer,
     x: &TracedTensor,
@@ -126,7 +126,7 @@ fn arg_extremum(
     which: Extremum,
 ) -> Result<TracedTensor, TraceStop> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    // Reductions take no 8- and 16-bit integers, except `reduce_max`.
+    // Not all reductions support 16-bit integers, so they are converted.
     let x = match x.dtype() {
         DataType::I16 | DataType::U16 => &math::to(on, x, DataType::I32)?,
         _ => x,

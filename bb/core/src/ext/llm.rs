@@ -134,24 +134,25 @@ pub fn rotate(
     }
 }
 
-/// The intermediate and final results of attention.
+/// The intermediate results and the result of attention.
 pub struct Attended {
     /// The weighted averages of the values.
     pub y: TracedTensor,
-    /// The scaled products; the same after the softcap; the same with the bias; their softmax.
+    /// The scores in four stages: scaled, after the softcap, after adding the bias, and after the softmax.
     pub segments: [TracedTensor; 4],
 }
 
-/// Returns the factors of queries and of keys whose product is the scale of attention.
+/// Returns the factors for queries and for keys whose product is the scale of attention.
 ///
-/// Each is the square root of the scale, because ONNX defines attention so. ONNX's function makes NaN of a negative
-/// scale; here the factor of queries has the sign.
+/// Each factor is the square root of the scale, as in ONNX's definition of attention. For a negative scale ONNX's
+/// function returns NaN; here the factor of the queries gets the sign.
 pub fn split_scale(scale: f64) -> [f64; 2] {
     let root = scale.abs().sqrt();
     [root.copysign(scale), root]
 }
 
-/// Computes attention and its intermediate results. 16-bit floats are computed in `f32`, and each result is rounded once.
+/// Computes attention and its intermediate results. 16-bit floats are computed in `f32`, and each result is rounded
+/// once.
 pub fn attend(
     on: &Tracer,
     q: &TracedTensor,
@@ -179,7 +180,7 @@ pub fn attend(
         return crate::ext::fail(wrong());
     };
     let (same, shared) = (h.equals(g), h.floor_div(g));
-    // A product would broadcast them.
+    // The matrix product would silently broadcast these dimensions, so they are checked here.
     let fit = k_batch.equals(b) && v_batch.equals(b) && v_heads.equals(g);
     if !fit || (!same && !shared.times(g).equals(h)) {
         return crate::ext::fail(wrong());
@@ -191,7 +192,7 @@ pub fn attend(
     let product = if same {
         on.matmul(&q, &k)?
     } else {
-        // Query heads that share keys become another batch dimension, along which the keys broadcast.
+        // Query heads that share a key head become another batch dimension. The keys broadcast along it.
         let grouped = [b, g, &shared, s, d].map(Extent::clone);
         let grouped = on.reshape_to(&q, &grouped)?;
         let product = on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?;
@@ -211,7 +212,7 @@ pub fn attend(
         Some(bias) => on.add(&bounded, bias)?,
         None => bounded.clone(),
     };
-    // Weights of 16 bits would lose digits of a result that has more.
+    // 16-bit weights would lose digits if the result has a wider type.
     let precision = how.precision.filter(|precision| !math::is_half(*precision));
     let precise = math::to(on, &biased, precision.unwrap_or(biased.dtype()))?;
     let mut weights = math::to(on, &on.softmax(&precise, -1)?, q.dtype())?;
@@ -233,13 +234,13 @@ pub fn attend(
     Ok(Attended { y, segments: [product, bounded, biased, weights] })
 }
 
-/// Operands of attention, widened from 16-bit floats.
+/// The operands of attention, with 16-bit floats converted to `f32`.
 struct Widened {
     operands: [TracedTensor; 3],
     bias: Option<TracedTensor>,
 }
 
-/// Returns the operands of attention without 16-bit floats.
+/// Converts the operands of attention from 16-bit floats to `f32`.
 fn widened(
     on: &Tracer,
     [q, k, v]: [&TracedTensor; 3],
@@ -283,7 +284,7 @@ pub fn attention(
             types::ranked(OP, ("bias", bias), rank)?;
         }
         let [q, k, v] = [q, k, v].map(|x| on.unsqueeze(x, added));
-        // A bias of lower rank broadcasts as it is.
+        // A bias of lower rank broadcasts without a new dimension.
         let bias =
             bias.map(|bias| if bias.rank() == 3 { on.unsqueeze(bias, added) } else { on.identity(bias) });
         let y = on.attention(&q?, &k?, &v?, bias.transpose()?.as_ref(), options)?;
@@ -300,17 +301,17 @@ pub fn attention(
     Ok(attend(on, q, k, v, bias, options)?.y)
 }
 
-/// The keys that a query may attend to, by position: the keys `j` where `i + offset - j` is within bounds.
+/// The keys that a query may attend to: the keys `j` whose distance `i + offset - j` is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// The greatest number of positions back; `None` without bound.
+    /// The maximum number of positions back; `None` if there is no limit.
     pub left: Option<i64>,
-    /// The greatest number of positions ahead; `None` without bound.
+    /// The maximum number of positions ahead; `None` if there is no limit.
     pub right: Option<i64>,
 }
 
 /// Returns whether query `i` of `s` may attend to key `j` of `t`. The result is `[s, t]`, or `[b, 1, s, t]` for offsets
-/// `[b, 1, 1, 1]`.
+/// of the shape `[b, 1, 1, 1]`.
 pub fn reached(
     on: &Tracer,
     [s, t]: [&Extent; 2],

@@ -1,10 +1,10 @@
 //! Bodies of the element-wise functions that are not primitives.
 //!
 //! Each function has an error of a few units in the last place over its whole range; NaN and infinities follow IEEE
-//! 754. 16-bit floats are computed in `f32`. Angles are computed in `f64` for all types, because reducing them to one
-//! period needs the digits; in `f32`, with the digits in more parts, if the backend has no `f64`. The polynomials are
-//! Chebyshev interpolants, leading coefficient first. The error of each is below one unit in the last place of `f64`,
-//! or of `f32` for the polynomials that say so.
+//! 754. 16-bit floats are computed in `f32`. Functions of angles are computed in `f64` for all types, because reducing
+//! angles to one period needs the digits. If the backend has no `f64`, they are computed in `f32`, with numbers split
+//! into more parts. The polynomials are Chebyshev interpolants, leading coefficient first. The error of each polynomial
+//! is below one unit in the last place of `f64`, or of `f32` where noted.
 
 use super::{angle, types};
 use crate::prelude::*;
@@ -17,7 +17,7 @@ pub fn to(on: &Tracer, x: &TracedTensor, dtype: DataType) -> Result<TracedTensor
     if x.dtype() == dtype { on.identity(x) } else { on.cast(x, dtype, true, RoundMode::Up) }
 }
 
-/// Returns the type of indices that a body makes for itself: `i64`, or `i32` on a backend that lacks `i64`.
+/// Returns the type of the indices that bodies create: `i64`, or `i32` on a backend that lacks `i64`.
 pub(crate) fn index(on: &Tracer) -> DataType {
     if on.types().has(DataType::I64) || !on.types().has(DataType::I32) {
         DataType::I64
@@ -26,7 +26,7 @@ pub(crate) fn index(on: &Tracer) -> DataType {
     }
 }
 
-/// Returns a float type that holds the values of both types.
+/// Returns a float type that can represent the values of both types.
 pub fn common(a: DataType, b: DataType) -> DataType {
     match (a, b) {
         _ if a == b => a,
@@ -40,8 +40,8 @@ pub fn numeric(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop>
     if x.dtype().is_compute() { Ok(x.clone()) } else { to(on, x, DataType::F32) }
 }
 
-/// Computes `f` in the type `wide`, or in the operand's type if that is wider. Floats are computed in `f32` on a backend that
-/// has no `f64`.
+/// Computes `f` in the type `wide`, or in the operand's type if that is wider. On a backend without `f64`, `f` is
+/// computed in `f32`.
 pub fn widened(
     on: &Tracer,
     x: &TracedTensor,
@@ -56,11 +56,11 @@ pub fn widened(
     to(on, &f(&to(on, x, wide)?)?, dtype)
 }
 
-/// Computes a function of floats, as [`widened`] does.
+/// Computes a function of floats, like [`widened`].
 ///
 /// # Errors
 ///
-/// [`bb_ir::Error::ElementType`] for elements of another type.
+/// [`bb_ir::Error::ElementType`] if the elements are not floats.
 pub(crate) fn floats(
     on: &Tracer,
     op: &'static str,
@@ -72,7 +72,7 @@ pub(crate) fn floats(
     widened(on, x, wide, f)
 }
 
-/// Computes a function of 16-bit floats in `f32` and rounds its result once; others as they are.
+/// Computes a function in `f32` for 16-bit floats, and rounds the result once. For other types, computes it directly.
 pub(crate) fn once(
     on: &Tracer,
     x: &TracedTensor,
@@ -81,17 +81,17 @@ pub(crate) fn once(
     if is_half(x.dtype()) { widened(on, x, DataType::F32, f) } else { f(x) }
 }
 
-/// Returns whether an element type is a float of 16 bits.
+/// Returns whether an element type is a 16-bit float.
 pub fn is_half(dtype: DataType) -> bool {
     matches!(dtype, DataType::F16 | DataType::BF16)
 }
 
-/// Returns the operand in the type that accumulates its elements: 16-bit floats as `f32`.
+/// Converts the operand to its accumulation type: `f32` for 16-bit floats.
 pub fn accumulated(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     if is_half(x.dtype()) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
 }
 
-/// Returns `y` as elements of `dtype`, without an operation if they have this type already.
+/// Casts `y` to `dtype`, without an operation if it already has this type.
 pub fn narrowed(on: &Tracer, y: TracedTensor, dtype: DataType) -> Result<TracedTensor, TraceStop> {
     if y.dtype() == dtype { Ok(y) } else { to(on, &y, dtype) }
 }
@@ -110,7 +110,8 @@ pub(super) fn polynomial(
     Ok(sum)
 }
 
-/// Returns `y`, negated where `x` is negative, and `x` where that is a zero: odd functions keep its sign.
+/// Makes a function odd: returns `-y` where `x` is negative, `x` itself where it is zero (to keep its sign), and `y`
+/// elsewhere.
 fn signed(on: &Tracer, x: &TracedTensor, y: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let zero = on.scalar_like(x, 0.0)?;
     let y = on.r#where(&on.less(x, &zero)?, &on.neg(y)?, y)?;
@@ -131,9 +132,8 @@ pub(crate) fn below(on: &Tracer, x: &TracedTensor, c: f64) -> Result<TracedTenso
 
 /// The body of [`Scalar::expm1`](super::Scalar::expm1).
 ///
-/// It computes `(u - 1) * x / log(u)` with `u = exp(x)`. The rounding error of `u` is in the numerator and in the
-/// denominator, and so cancels.
-/// Source: Kahan, in Higham: Accuracy and Stability of Numerical Algorithms, 1.14.1.
+/// It computes `(u - 1) * x / log(u)` with `u = exp(x)`. The rounding error of `u` occurs in the numerator and in the
+/// denominator, so it cancels. Source: Kahan, in Higham: Accuracy and Stability of Numerical Algorithms, 1.14.1.
 pub fn expm1(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "expm1", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
@@ -202,7 +202,7 @@ pub fn cosh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     })
 }
 
-/// Returns `exp(x) / 2`, also where `exp(x)` itself overflows.
+/// Returns `exp(x) / 2`, without an overflow of `exp(x)` itself.
 fn half_exponential(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let root = on.exp(&times(on, x, 0.5)?)?;
     on.mul(&times(on, &root, 0.5)?, &root)
@@ -224,7 +224,7 @@ pub fn asinh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
 pub fn acosh(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     floats(on, "acosh", x, DataType::F32, |x| {
         let t = plus(on, x, -1.0)?;
-        // The square root of the product would also be a number for `x` below -1, where the result must be NaN.
+        // The square root of the product would not be NaN for `x` below -1, but the result must be.
         let root = on.mul(&on.sqrt(&t)?, &on.sqrt(&plus(on, &t, 2.0)?)?)?;
         let near = on.log1p(&on.add(&t, &root)?)?;
         let far = plus(on, &on.log(x)?, std::f64::consts::LN_2)?;
@@ -257,7 +257,7 @@ const ERF_NEAR: [f64; 12] = [
     std::f64::consts::FRAC_2_SQRT_PI,
 ];
 
-/// The same polynomial with the precision of `f32`.
+/// The same polynomial in `f32` precision.
 const ERF_NEAR_32: [f64; 7] = [
     7.875875062685488e-05,
     -0.000801686428716587,
@@ -289,7 +289,7 @@ const ERFC: [f64; 17] = [
     1.273194538411999e-08,
 ];
 
-/// The same polynomial with the precision of `f32`, for `1 <= x <= 4`.
+/// The same polynomial in `f32` precision, for `1 <= x <= 4`.
 const ERFC_32: [f64; 7] = [
     -0.05363042807694806,
     -0.05706519996389612,
@@ -346,7 +346,7 @@ fn sine(
         if offset != 0.0 {
             return Ok(sin);
         }
-        // Sums of the parts of an angle lose the sign of a zero.
+        // The reduction of an angle loses the sign of a zero.
         on.r#where(&on.equal(x, &on.scalar_like(x, 0.0)?)?, x, &sin)
     })
 }
@@ -393,7 +393,7 @@ pub fn atan(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         let size = on.abs(x)?;
         let one = on.scalar_like(x, 1.0)?;
         let beyond = on.greater(&size, &one)?;
-        // The reciprocal reduces `|x|` to `0..=1`; a rotation by -π/4 then reduces it to `|t| <= tan(π/8)`.
+        // The reciprocal reduces `|x|` to `0..=1`. A rotation by -π/4 then reduces it to `|t| <= tan(π/8)`.
         let y = on.r#where(&beyond, &on.div(&one, &size)?, &size)?;
         let turned = on.greater(&y, &on.scalar_like(x, std::f64::consts::SQRT_2 - 1.0)?)?;
         let back = on.div(&on.sub(&y, &one)?, &on.add(&y, &one)?)?;
@@ -422,7 +422,7 @@ const ASIN: [f64; 13] = [
     1.0,
 ];
 
-/// Returns `asin|x|` where `|x| <= 1/2`, and elsewhere `asin(sqrt((1 - |x|) / 2))`; also returns where `|x| > 1/2`.
+/// Returns `asin|x|` where `|x| <= 1/2`, and `asin(sqrt((1 - |x|) / 2))` elsewhere. Also returns where `|x| > 1/2`.
 fn arc(on: &Tracer, x: &TracedTensor) -> Result<(TracedTensor, TracedTensor), TraceStop> {
     let size = on.abs(x)?;
     let far = on.greater(&size, &on.scalar_like(x, 0.5)?)?;

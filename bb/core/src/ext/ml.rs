@@ -1,4 +1,4 @@
-//! `Ml`: classical models, that is forests of decision trees and distances.
+//! `Ml`: classical machine learning, that is forests of decision trees and distances.
 
 use super::{forest, types};
 pub use crate::family::ml::*;
@@ -9,7 +9,8 @@ bb_ir::for_each_ml!(crate::ext::bodies::bodies, Ml, MlOp, ml);
 
 pub use forest::tree_ensemble;
 
-/// The body of [`Ml::squared_distances`]. Differences are exact where the expanded square would cancel.
+/// The body of [`Ml::squared_distances`]. It squares differences, because the expanded square would cause
+/// cancellation.
 pub fn squared_distances(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     types::take("squared_distances", a, types::FLOATS)?;
     types::take("squared_distances", b, types::FLOATS)?;

@@ -1,10 +1,11 @@
-//! Extension families: typed operations beyond the primitives, with bodies built from primitives.
+//! Extension families: typed operations beyond the primitives, with bodies that are built from primitives.
 //!
-//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
-//! others run the body with the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
-//! only in this crate: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`body.rs`).
+//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` implements a family on a backend. The methods that it contains
+//! are native; for the others, the family's table runs the body. [`Extended`] runs every family on every backend.
+//! Bodies are compiled only in this crate: for the [`Tracer`](crate::trace::Tracer), and for type-erased backends
+//! (`erased.rs`).
 //!
-//! An operation with many parameters takes those that have a default as one struct:
+//! An operation with many parameters takes the optional ones as one struct:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), bb::Error> {
@@ -119,12 +120,12 @@ use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 
-/// A backend with every family. ONNX functions and bodies are generic over this trait.
+/// A backend with all families. ONNX functions and bodies are generic over this trait.
 ///
-/// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
-/// implement it, with an empty `impl`, to call bodies from its own methods.
+/// [`Extended`] implements it for any backend, and this crate's `Tracer` implements it too. A backend that implements
+/// every family may also implement it, with an empty `impl`, to call bodies from its own methods.
 pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + Train {
-    /// Reads a tensor of integers or truth values on the host, as `i64`.
+    /// Reads a tensor of integers or booleans on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
     ///
@@ -137,12 +138,12 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
 
     /// Runs a computation on the host, for operations that cannot be composed of primitives.
     ///
-    /// While tracing this becomes one step. Its results have the types and extents of the last parameter, and `body`
-    /// must produce exactly these.
+    /// While tracing, this becomes one step. The last parameter specifies the types and extents of its results, and
+    /// `body` must produce exactly these.
     ///
     /// # Errors
     ///
-    /// The body's own errors, and the backend's.
+    /// The errors of the body and of the backend.
     fn on_host(
         &self,
         body: &'static HostKernel,
@@ -153,11 +154,13 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         host::run(self, body, inputs, params)
     }
 
-    /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
+    /// Calls a vendor's operation ([`bb::vendor!`](crate::vendor)): the backend's kernel if there is one, otherwise the
+    /// body.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBody`](crate::Error::NoBody) if the backend has no kernel and the operation no body; the operation's own.
+    /// [`Error::NoBody`](crate::Error::NoBody) if the backend has no kernel and the operation has no body; the
+    /// operation's own errors.
     fn vendor(
         &self,
         op: &'static OpSpec,
@@ -167,13 +170,13 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         Extended::new(self, &[]).call(op, inputs, params)
     }
 
-    /// Returns the tracer, if this is one.
+    /// Returns the tracer, if this backend is a tracer.
     #[doc(hidden)]
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
 
-    /// Makes a tensor from elements on the host.
+    /// Creates a tensor from host elements.
     ///
     /// # Errors
     ///
@@ -182,7 +185,7 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         self.constant(&TensorData::new(shape, elements).map_err(crate::Error::from)?)
     }
 
-    /// Returns the extents of a tensor. While tracing they are expressions, so that the plan also holds for other
+    /// Returns the extents of a tensor. While tracing they are expressions, so that the plan is also valid for other
     /// extents.
     fn extents(&self, x: &Self::Tensor) -> Extents {
         x.shape().iter().map(|&extent| Extent::from(extent)).collect()
@@ -193,12 +196,12 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         x.shape().get(axis).copied().unwrap_or(0).into()
     }
 
-    /// Returns whether a tensor broadcasts to the extents of another without changing them.
+    /// Returns whether a tensor broadcasts to the shape of another tensor without changing that shape.
     fn broadcasts_to(&self, x: &Self::Tensor, to: &Self::Tensor) -> bool {
         types::broadcasts(x.shape(), to.shape())
     }
 
-    /// Reads a tensor of integers as extents. While tracing, those that were computed from extents are expressions.
+    /// Reads a tensor of integers as extents. While tracing, elements that were computed from extents are expressions.
     ///
     /// # Errors
     ///
@@ -207,7 +210,7 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         Ok(self.ints(x)?.into_iter().map(Extent::from).collect())
     }
 
-    /// Makes a tensor of `i64` from extents.
+    /// Creates an `i64` tensor from extents.
     ///
     /// # Errors
     ///
@@ -217,11 +220,11 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         self.host(shape, &values)
     }
 
-    /// Makes a vector of `count` elements of type `i64`: `start`, `start + step`, ….
+    /// Creates a vector of `count` elements of type `i64`: `start`, `start + step`, ….
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`](crate::Error::Ir) if there are more elements than memory holds; the backend's own errors.
+    /// [`Error::Ir`](crate::Error::Ir) if the elements do not fit into memory; the backend's own errors.
     fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<Self::Tensor, Self::Error> {
         iota(self, start, step, usize::try_from(count.number()).unwrap_or(0))
     }
@@ -286,15 +289,14 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
     }
 }
 
-/// Computes `count` elements: `start`, `start + step`, …. Elements that overflow become the greatest or the least
-/// `i64`.
+/// Computes `count` elements: `start`, `start + step`, …. Elements that overflow are clamped to the range of `i64`.
 pub(crate) fn iota_elements(start: &Extent, step: &Extent, count: usize) -> Result<Vec<i64>, bb_ir::Error> {
     let (start, step) = (i128::from(start.present()), i128::from(step.present()));
     let at = |i: usize| (start + step * i as i128).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     bb_ir::memory::collected("range", (0..count).map(at))
 }
 
-/// Makes a vector of consecutive numbers on the host.
+/// Creates a vector of numbers with a constant step on the host.
 pub(crate) fn iota<B: Ops + ?Sized>(
     on: &B,
     start: &Extent,
@@ -305,8 +307,8 @@ pub(crate) fn iota<B: Ops + ?Sized>(
     on.host(&[count], &elements)
 }
 
-/// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. The extents may have any size: a tensor that is
-/// too large is an error before any memory is allocated.
+/// Creates a tensor of the numbers 0, `step`, 2 `step`, … in row-major order. If the tensor is too large, returns an
+/// error before any memory is allocated.
 pub fn counted(on: &Tracer, shape: &[usize], step: i64) -> Result<TracedTensor, TraceStop> {
     let too_large = || bb_ir::Error::TooLarge {
         dtype: DataType::I64,
@@ -342,11 +344,12 @@ impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
 /// Lists the families, so that an operation can be found by its row.
 macro_rules! families {
     ($($trait:ident $module:ident $enum:ident;)*) => {
-        /// Calls an operation of any family, or a primitive, by its row.
+        /// Calls an operation of any family, or a primitive, by its table row.
         ///
         /// # Errors
         ///
-        /// The operation's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row.
+        /// The operation's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family contains the
+        /// row.
         pub(crate) fn call<B: Ops + ?Sized>(
             on: &B,
             op: &'static OpSpec,
@@ -364,11 +367,11 @@ macro_rules! families {
             }
         }
 
-        /// Traces the body of an operation by its row.
+        /// Traces the body of an operation, which is passed as its table row.
         ///
         /// # Errors
         ///
-        /// The body's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row;
+        /// The body's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family contains the row;
         /// [`Error::NoBody`](crate::Error::NoBody) if the operation has no body.
         pub(crate) fn call_body(
             on: &Tracer,
@@ -396,7 +399,7 @@ macro_rules! families {
             }
         }
 
-        /// Returns the tables of a backend that adopted every family.
+        /// Returns the tables of a backend that implements every family.
         pub(crate) const fn tables<B: Ops + ?Sized + 'static>() -> &'static [FamilyTable<B>] {
             const { &[$( $module::table::<B>() ),*] }
         }
@@ -429,8 +432,8 @@ pub fn fail<T>(error: impl Into<crate::Error>) -> Result<T, TraceStop> {
     Err(error.into().into())
 }
 
-/// Returns placeholder results of a native operation, if their extents may differ in other runs and the trace is
-/// shape-only. Results of fixed extents may be computed while tracing.
+/// Returns placeholder results of a native operation, if the trace needs only types and the extents may differ in other
+/// runs. Results with fixed extents may be computed while tracing.
 pub(crate) fn open_results(on: &Tracer, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
     let fixed = results.iter().all(|(_, extents)| extents.iter().all(Extent::is_fixed));
     if fixed { None } else { on.stand_ins(results) }

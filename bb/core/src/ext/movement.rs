@@ -1,4 +1,4 @@
-//! Bodies of operations that move elements: padding, and selecting by tensors of indices.
+//! Bodies of operations that move elements: padding, and selection by index tensors.
 
 use crate::ext::{Border, Extent, fail, math, product};
 use crate::prelude::*;
@@ -61,12 +61,12 @@ pub fn pad(
             if extent == 0 {
                 return fail(wrong("enlarges an extent of 0 from nothing"));
             }
-            // The other dimensions may have no elements, so nothing else limits the number of indices.
+            // The other dimensions may have the extent 0, so nothing else limits the number of indices.
             if extent.saturating_add_unsigned(before as u64).saturating_add_unsigned(after as u64) > 1 << 28 {
                 return fail(wrong("enlarges more than memory can hold"));
             }
             let inside = |i: i64| match mode {
-                // There, the loop has put the value.
+                // In this mode, the loop overwrites the elements outside with the value.
                 Border::Constant | Border::Edge => i.clamp(0, extent - 1),
                 Border::Wrap => i.rem_euclid(extent),
                 Border::Reflect if extent == 1 => 0,
@@ -75,7 +75,7 @@ pub fn pad(
                     i.min(2 * (extent - 1) - i)
                 }
             };
-            // What is between stays as it is, because blocks are copied faster than what indices select.
+            // The elements inside are copied as a block, because that is faster than a gather.
             let part = |places: std::ops::Range<i64>| -> Result<Option<TracedTensor>, TraceStop> {
                 if places.is_empty() {
                     return Ok(None);
@@ -91,7 +91,7 @@ pub fn pad(
     Ok(y)
 }
 
-/// Removes elements where paddings are negative.
+/// Removes elements where the padding is negative.
 fn cropped(on: &Tracer, x: &TracedTensor, starts: &[i64], ends: &[i64]) -> Result<TracedTensor, TraceStop> {
     if starts.iter().chain(ends).all(|&p| p >= 0) {
         return Ok(x.clone());
@@ -102,7 +102,7 @@ fn cropped(on: &Tracer, x: &TracedTensor, starts: &[i64], ends: &[i64]) -> Resul
     on.slice(x, &from, &to, &[], &[])
 }
 
-/// Converts negative indices to ones that count from the start, as `i64`.
+/// Converts negative indices to indices that count from the start, as `i64`.
 pub(crate) fn from_start(
     on: &Tracer,
     indices: &TracedTensor,
@@ -119,7 +119,7 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<i64> {
     let mut step = 1i64;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        // If one extent is 0, the others may be so large that their product overflows.
+        // If an extent is 0, the product of the others may overflow.
         step = step.saturating_mul(extent as i64);
     }
     strides
@@ -140,8 +140,8 @@ fn steps(shape: &[Extent]) -> Vec<Extent> {
     steps
 }
 
-/// Returns, for each coordinate of `to`, its row-major position in a tensor of these strides, as a sum that broadcasts.
-/// It leaves out the dimension `but`.
+/// Returns, for each coordinate of `to`, its row-major offset in a tensor with these strides, as a sum that broadcasts.
+/// The dimension `but` is left out.
 pub(crate) fn positions(
     on: &Tracer,
     to: &[Extent],
@@ -150,7 +150,8 @@ pub(crate) fn positions(
 ) -> Result<Option<TracedTensor>, TraceStop> {
     let mut sum: Option<TracedTensor> = None;
     for (axis, (extent, stride)) in to.iter().zip(strides).enumerate() {
-        // An extent that is 1 now may be greater in another run. Its only position, 0, is therefore added as well.
+        // A symbolic extent that is 1 now may be greater in another run, so its offsets are added too, although they
+        // are 0 now.
         if Some(axis) == but || extent.is_fixed() && extent.present() == 1 {
             continue;
         }
@@ -166,7 +167,7 @@ pub(crate) fn positions(
     Ok(sum)
 }
 
-/// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by row-major positions.
+/// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by row-major offsets.
 pub fn gather_elements(
     on: &Tracer,
     data: &TracedTensor,
@@ -185,7 +186,7 @@ pub fn gather_elements(
     on.gather(&on.reshape_to(data, &[product(&shape)])?, &flat, 0)
 }
 
-/// Returns, for each index along `axis`, the row-major position in a tensor of `shape` of the element that it selects.
+/// Returns, for each index along `axis`, the row-major offset of the selected element in a tensor of `shape`.
 pub(crate) fn element_positions(
     on: &Tracer,
     shape: &[Extent],
@@ -214,7 +215,7 @@ fn out_of_range(
     on.or(&negative, &on.greater_or_equal(indices, extents)?)
 }
 
-/// Replaces the positions that are `wrong` by one that is out of range for `shape`, so that the gather fails.
+/// Replaces the offsets that are `wrong` by an offset that is out of range for `shape`, so that the gather fails.
 fn refused(
     on: &Tracer,
     positions: &TracedTensor,
@@ -225,7 +226,7 @@ fn refused(
     on.r#where(wrong, &end, positions)
 }
 
-/// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by row-major positions.
+/// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by row-major offsets.
 pub fn gather_nd(
     on: &Tracer,
     data: &TracedTensor,
@@ -250,8 +251,8 @@ pub fn gather_nd(
     on.gather(&on.reshape_to(data, &rows)?, &flat, 0)
 }
 
-/// Returns, for each tuple of indices, the position of the slice that it selects, among all slices that the extents
-/// `outer` and `named` count.
+/// Returns, for each tuple of indices, the index of the selected slice. The dimensions of the slices are `outer` and
+/// then `named`.
 pub(crate) fn tuple_positions(
     on: &Tracer,
     outer: &[Extent],

@@ -1,4 +1,5 @@
-//! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and numbers of few bits in bytes.
+//! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and the unpacking of packed integers from
+//! bytes.
 
 use super::{Border, Extent, MatMulNBitsOptions, fail, math, types};
 use crate::prelude::*;
@@ -43,7 +44,7 @@ pub fn matmul_n_bits(
     let weights = unpacked(on, b, bits)?;
     let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, all])?;
     let weights = on.slice(&weights, &[0], &[inner as i64], &[1], &[])?;
-    // The block that each number belongs to: its own place's, or the one that is said.
+    // The block of each weight: the block at its position, or the block that `order` specifies.
     let of_block = match order {
         Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
         None => on.host(&[inner], &(0..inner).map(|i| i as i64 / block).collect::<Vec<_>>())?,
@@ -54,7 +55,7 @@ pub fn matmul_n_bits(
     let zeros = match zeros {
         None => on.scalar_like(&weights, 2f64.powi(bits as i32 - 1))?,
         Some(zeros) if zeros.dtype() == DataType::U8 => {
-            // Each row of zero points starts with a byte of its own.
+            // Each row of zero points starts at a byte boundary.
             let row = (blocks * bits as usize).div_ceil(8);
             let rows = unpacked(on, &on.reshape(zeros, &[columns, row])?, bits)?;
             spread(&on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?)?
@@ -63,7 +64,7 @@ pub fn matmul_n_bits(
     };
     let rows = on.mul(&on.sub(&weights, &zeros)?, &spread(scales)?)?;
     let matrix = on.transpose(&rows, &[1, 0])?;
-    // Halves hold no weight of 8 bits exactly.
+    // 16-bit floats cannot represent 8-bit weights exactly, so the product is computed in at least `f32`.
     let wide = math::common(a.dtype(), DataType::F32);
     let left = math::to(on, a, wide)?;
     let left = if integers && order.is_none() && wide == DataType::F32 {
@@ -75,19 +76,19 @@ pub fn matmul_n_bits(
     math::to(on, &product, a.dtype())
 }
 
-/// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] says, and returns the
+/// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] specifies, and returns the
 /// dequantized numbers.
 fn rounded(
     on: &Tracer,
     a: &TracedTensor,
     [inner, block, all]: [usize; 3],
 ) -> Result<TracedTensor, TraceStop> {
-    // The other extents are not looked at, so that a plan holds for all of them.
+    // The other extents are not read, so that a plan is valid for all of them.
     let mut shape = on.extents(a);
     let Some(last) =
         a.rank().checked_sub(1).filter(|&last| shape.get(last).is_some_and(|n| n.is(inner as i64)))
     else {
-        // The product reports the extents.
+        // The extent is wrong. The matrix product reports the error.
         return Ok(a.clone());
     };
     let mut pads = vec![0; 2 * a.rank()];
@@ -101,16 +102,16 @@ fn rounded(
     let scale = on.div(&most, &on.scalar_like(&most, 127.0)?)?;
     let is_small = on.less(&scale, &on.scalar_like(&scale, f32::MIN_POSITIVE.into())?)?;
     let scale = on.r#where(&is_small, &on.scalar_like(&scale, 1.0)?, &scale)?;
-    // The difference is 0, or NaN if the scale is infinite, so that an infinite scale becomes NaN.
+    // The difference is 0, or NaN if the scale is infinite. So an infinite scale becomes NaN.
     let scale = on.add(&scale, &on.sub(&scale, &scale)?)?;
-    // No quotient is beyond 127, so that the integers equal the result of `quantize_linear`, for any number of rows.
+    // No quotient exceeds 127, so the integers equal the result of `quantize_linear`, which needs no clamping here.
     let y = on.mul(&on.round(&on.div(&x, &scale)?)?, &scale)?;
     shape.truncate(last);
     shape.push(Extent::from(all));
     on.slice(&on.reshape_to(&y, &shape)?, &[0], &[inner as i64], &[-1], &[])
 }
 
-/// Returns the numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
+/// Unpacks integers of `bits` bits from the bytes of the last dimension, starting with the low bits.
 pub fn unpacked(on: &Tracer, x: &TracedTensor, bits: i64) -> Result<TracedTensor, TraceStop> {
     let Some((&last, outer)) = x.shape().split_last().filter(|_| bits < 8) else { return Ok(x.clone()) };
     let base = on.scalar_like(x, 2f64.powi(bits as i32))?;

@@ -26,7 +26,7 @@ pub fn relu(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
 /// The body of [`Nn::leaky_relu`].
 pub fn leaky_relu(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, TraceStop> {
     types::take("leaky_relu", x, types::FLOATS)?;
-    // The factor has more digits than 16-bit floats have.
+    // The factor may have more digits than a 16-bit float, so the product is computed in `f32`.
     math::once(on, x, |x| {
         let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
         on.r#where(&negative, &on.mul(x, &on.scalar_like(x, alpha)?)?, x)
@@ -44,7 +44,7 @@ pub fn elu(on: &Tracer, x: &TracedTensor, alpha: f64) -> Result<TracedTensor, Tr
 /// The body of [`Nn::gelu`].
 pub fn gelu(on: &Tracer, x: &TracedTensor, tanh: bool) -> Result<TracedTensor, TraceStop> {
     math::floats(on, "gelu", x, DataType::F32, |x| {
-        // `(1 + tanh(u)) / 2` is the logistic function of `2u`, which has no cancellation.
+        // `(1 + tanh(u)) / 2` equals the logistic function of `2u`, which is computed without cancellation.
         if tanh { gate::times_tanh(on, x) } else { gate::times_normal(on, x) }
     })
 }
@@ -92,7 +92,7 @@ pub fn clip(
     }
 }
 
-/// Returns the least value of the type of `x`: minus infinity, or the least integer.
+/// Returns the minimum value of the type of `x`: minus infinity, or the least integer.
 pub(crate) fn least(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     let value = match x.dtype() {
         dtype if dtype.is_float() => f64::NEG_INFINITY,

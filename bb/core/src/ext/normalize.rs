@@ -1,4 +1,4 @@
-//! Bodies of operations that normalise, by exponentials or by mean and variance.
+//! Bodies of operations that normalize: softmax, and normalization by mean and variance.
 
 use crate::ext::{Extent, LayerNormalizationOptions, math, product, types};
 use crate::prelude::*;
@@ -6,7 +6,7 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
-/// The greatest number of terms whose sum a 16-bit float may round in a softmax: `f16` has 11 digits.
+/// The maximum number of terms that a softmax sums in 16-bit floats. `f16` has 11 significant bits.
 const FEW: usize = 1 << 11;
 
 /// Returns whether there are at most [`FEW`] elements along these axes.
@@ -32,11 +32,11 @@ pub fn log_softmax(on: &Tracer, x: &TracedTensor, axis: i64) -> Result<TracedTen
     log_softmax_over(on, x, &[axis])
 }
 
-/// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
+/// Computes a softmax over several axes. The maximum is subtracted first to prevent overflow.
 ///
-/// Each step rounds to the type of `x`, also for `f16`, as in ONNX's function body of Softmax, whose test cases expect
-/// these bits. Sums of more than `FEW` terms would lose small addends, or overflow, so they are `f32` and the quotient
-/// is rounded once.
+/// Each step rounds to the type of `x`, also for `f16`, as in ONNX's function body of Softmax, because ONNX's test
+/// cases expect exactly these results. Sums of more than `FEW` terms would lose small addends or overflow, so they are
+/// computed in `f32` and the quotient is rounded once.
 pub fn softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
     let shares = |x: &TracedTensor| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
@@ -49,7 +49,7 @@ pub fn softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<Trace
     }
 }
 
-/// Computes the logarithm of [`softmax_over`] without losing small values.
+/// Computes the logarithm of [`softmax_over`] without losing precision for small values.
 pub fn log_softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<TracedTensor, TraceStop> {
     math::widened(on, x, DataType::F32, |x| {
         let less = on.sub(x, &on.reduce_max(x, axes, true)?)?;
@@ -57,26 +57,26 @@ pub fn log_softmax_over(on: &Tracer, x: &TracedTensor, axes: &[i64]) -> Result<T
     })
 }
 
-/// Returns the dimensions from `axis` on.
+/// Returns the axes from `axis` to the last.
 pub fn axes_from(x: &TracedTensor, axis: i64) -> Result<Vec<i64>, Error> {
     let from = Axis::new(axis, x.rank())?.get();
     Ok((from..x.rank()).map(|a| a as i64).collect())
 }
 
-/// The results of normalising by mean and variance.
+/// The results of a normalization by mean and variance.
 pub struct Moments {
     /// `(x - mean) / sqrt(variance + epsilon)`.
     pub normal: TracedTensor,
-    /// The mean over the axes. The reduced axes stay, with extent 1.
+    /// The mean over the axes. The reduced axes are kept with extent 1.
     pub mean: TracedTensor,
     /// `1 / sqrt(variance + epsilon)`.
     pub inverse: TracedTensor,
 }
 
-/// Normalises to mean 0 and variance 1 over `axes`.
+/// Normalizes to mean 0 and variance 1 over `axes`.
 pub fn moments(on: &Tracer, x: &TracedTensor, axes: &[i64], epsilon: f64) -> Result<Moments, TraceStop> {
     let mean = on.reduce_mean(x, axes, true)?;
-    // The rounding error of a great mean may exceed the distances from it. The mean of the distances corrects it.
+    // The rounding error of a large mean may exceed the deviations. Subtracting the mean of the deviations corrects it.
     let apart = on.sub(x, &mean)?;
     let apart = on.sub(&apart, &on.reduce_mean(&apart, axes, true)?)?;
     let variance = on.reduce_mean(&on.mul(&apart, &apart)?, axes, true)?;
@@ -85,8 +85,8 @@ pub fn moments(on: &Tracer, x: &TracedTensor, axes: &[i64], epsilon: f64) -> Res
     Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
 }
 
-/// Returns a power of two for each greatest magnitude of numbers. The squares of the numbers times the power neither leave the
-/// range of the type nor lose digits at its lower end. It is 1 for all but very great and very small numbers.
+/// Returns a power of two for each maximum magnitude. It scales the numbers so that their squares neither overflow nor
+/// underflow. It is 1 unless the numbers are very large or very small.
 ///
 /// Source: the thresholds of Blue's algorithm, in Anderson: Algorithm 978, Safe Scaling in the Level 1 BLAS, 2017.
 pub(crate) fn scale(on: &Tracer, greatest: &TracedTensor) -> Result<TracedTensor, TraceStop> {
@@ -100,8 +100,8 @@ pub(crate) fn scale(on: &Tracer, greatest: &TracedTensor) -> Result<TracedTensor
     on.r#where(&on.greater(greatest, &great?)?, &down, &rest)
 }
 
-/// Returns the floats `x` times a `scale` of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
-/// extent 1.
+/// Multiplies the floats `x` with the `scale` of their maximum magnitude along `axes`. Returns the product and the
+/// scale, whose reduced axes are kept with extent 1.
 pub fn in_range(
     on: &Tracer,
     x: &TracedTensor,
@@ -127,7 +127,7 @@ pub fn layer_normalization(
     let axes = axes_from(x, axis)?;
     let dtype = x.dtype();
     math::widened(on, x, DataType::F32, |x| {
-        // Other types stay, so that the operations refuse them.
+        // Other types are not converted, so that the operations refuse them.
         let alike =
             |v: &TracedTensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
         let scaled = on.mul(&moments(on, x, &axes, epsilon)?.normal, &alike(scale)?)?;
@@ -135,8 +135,8 @@ pub fn layer_normalization(
     })
 }
 
-/// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose dimension 1 is
-/// the channel.
+/// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose axis 1 is the
+/// channel.
 pub fn per_channel(on: &Tracer, v: &TracedTensor, rank: usize) -> Result<TracedTensor, TraceStop> {
     if rank <= 2 || v.rank() != 1 {
         return on.identity(v);
@@ -165,7 +165,7 @@ pub fn batch_normalization(
             types::vector(on, "batch_normalization", (index, operand), &channels)?;
         }
     }
-    // A scale over a small deviation may exceed 16-bit floats, even if the results do not.
+    // The quotient of a scale and a small deviation may exceed the range of 16-bit floats, even if the results do not.
     let wide = math::common(math::common(x.dtype(), variance.dtype()), DataType::F32);
     let variance = math::to(on, variance, wide)?;
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;

@@ -1,4 +1,5 @@
-//! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod): products of the two halves of an axis, until one is left.
+//! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod). It multiplies the two halves of an axis until one element
+//! is left.
 
 use super::math;
 use crate::prelude::*;

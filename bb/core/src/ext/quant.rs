@@ -19,13 +19,13 @@ bb_ir::for_each_quant!(crate::ext::bodies::bodies, Quant, QuantOp, quant);
 
 pub use super::n_bits::matmul_n_bits;
 
-/// The integers that are quantised.
+/// The integer types of quantised tensors.
 const WHOLE: &[DataType] = &[I2, I4, I8, I16, I32, U2, U4, U8, U16];
 
-/// The integers that elementwise operations take.
+/// The integer types that elementwise operations support.
 pub const NUMBERS: &[DataType] = &[I8, I16, U8, U16];
 
-/// The least and the greatest value of a quantised integer type.
+/// Returns the minimum and the maximum value of a quantised integer type.
 pub fn bounds(dtype: DataType) -> Option<(f64, f64)> {
     let bits = dtype.bits() as i32;
     match dtype {
@@ -35,7 +35,7 @@ pub fn bounds(dtype: DataType) -> Option<(f64, f64)> {
     }
 }
 
-/// Limits rounded numbers to the range of a type, and casts them.
+/// Clamps rounded numbers to the range of a type, and casts them.
 fn saturated(
     on: &Tracer,
     y: &TracedTensor,
@@ -55,7 +55,7 @@ pub fn quantize_linear(
     to: DataType,
     QuantizeLinearOptions { precision, saturate }: QuantizeLinearOptions,
 ) -> Result<TracedTensor, TraceStop> {
-    // Products with integers of up to 16 bits are exact in `f32`.
+    // Products with integers of at most 16 bits are exact in `f32`.
     let wide = precision.unwrap_or(DataType::F32);
     let quotient = on.div(&math::to(on, x, wide)?, &math::to(on, scale, wide)?)?;
     let shifted = |y: TracedTensor| -> Result<TracedTensor, TraceStop> {
@@ -81,7 +81,7 @@ pub fn dequantize_linear(
     let wide = DataType::F32;
     let y = match zero {
         None => x.clone(),
-        // Differences of 32-bit integers need their own type.
+        // Differences of 32-bit integers are not exact in `f32`, so they are computed in `i32`.
         Some(zero) if x.dtype() == I32 => on.sub(x, zero)?,
         Some(zero) => on.sub(&math::to(on, x, wide)?, &math::to(on, zero, wide)?)?,
     };
@@ -94,7 +94,7 @@ pub fn dynamic_quantize_linear(on: &Tracer, x: &TracedTensor) -> Result<Vec<Trac
     Ok(by_range(on, x)?.into())
 }
 
-/// Quantises by the range of the elements; with the scale and the zero point.
+/// Quantises by the range of the elements. Returns the quantised tensor, the scale and the zero point.
 fn by_range(on: &Tracer, x: &TracedTensor) -> Result<[TracedTensor; 3], TraceStop> {
     let (zero, top) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 255.0)?);
     let least = on.minimum(&on.reduce_min(x, &[], false)?, &zero)?;
@@ -108,7 +108,7 @@ fn by_range(on: &Tracer, x: &TracedTensor) -> Result<[TracedTensor; 3], TraceSto
     Ok([y, scale, math::to(on, &point, U8)?])
 }
 
-/// A matrix of integers as `i32`, less its zero point.
+/// Returns a matrix of integers minus its zero point, as `i32`.
 fn centred(
     on: &Tracer,
     x: &TracedTensor,
@@ -119,7 +119,7 @@ fn centred(
     less_zero(on, x, zero, rows, I32)
 }
 
-/// A matrix in the type `wide`, less its zero point. A vector has one for each row, or one for each column.
+/// Returns a matrix minus its zero point, in the type `wide`. A vector has one zero point per row or per column.
 pub fn less_zero(
     on: &Tracer,
     x: &TracedTensor,

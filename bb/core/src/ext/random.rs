@@ -1,9 +1,9 @@
-//! The random numbers of [`Create`](super::Create), which are the same on every machine.
+//! The random numbers of [`Create`](super::Create). They are the same on every machine.
 
-/// The generator MT19937, seeded and read as by NumPy's `RandomState`. A seed therefore gives the same numbers as in
+/// The generator MT19937. Seeding and sampling equal NumPy's `RandomState`, so a seed gives the same numbers as in
 /// ONNX's reference evaluator.
 ///
-/// Source: Matsumoto, Nishimura: Mersenne Twister (ACM TOMACS 1998), seeded as in their version of 2002.
+/// Source: Matsumoto, Nishimura: Mersenne Twister (ACM TOMACS 1998), with the seeding of their version of 2002.
 #[derive(Debug, Clone)]
 pub struct Mersenne {
     state: Box<[u32; WORDS]>,
@@ -12,11 +12,11 @@ pub struct Mersenne {
 }
 
 const WORDS: usize = 624;
-/// The distance from a word to the later word that is mixed into it.
+/// The distance from a word to the later word that it is mixed with.
 const AHEAD: usize = 397;
 
 impl Mersenne {
-    /// Starts the stream of a seed. Only its low 32 bits count.
+    /// Starts the stream of a seed. Only the low 32 bits of the seed are used.
     pub fn new(seed: u64) -> Mersenne {
         let mut state = Box::new([0; WORDS]);
         let mut word = seed as u32;
@@ -30,11 +30,11 @@ impl Mersenne {
     /// Starts a stream that differs in every run.
     pub fn unseeded() -> Mersenne {
         use std::hash::{BuildHasher, Hasher};
-        // The standard library seeds each of its hashers differently, with entropy from the system.
+        // The standard library seeds each of its hashers differently, with entropy from the operating system.
         Mersenne::new(std::hash::RandomState::new().build_hasher().finish())
     }
 
-    /// Starts the stream of a seed, or without a seed one that differs in every run.
+    /// Starts the stream of a seed; without a seed, starts a stream that differs in every run.
     pub fn of(seed: Option<i64>) -> Mersenne {
         seed.map_or_else(Mersenne::unseeded, |seed| Mersenne::new(seed as u64))
     }
@@ -52,7 +52,7 @@ impl Mersenne {
         word ^ word >> 18
     }
 
-    /// Replaces all words by the next ones.
+    /// Generates the next block of words.
     #[expect(clippy::indexing_slicing, reason = "indices are taken modulo the extent")]
     fn turn(&mut self) {
         for i in 0..WORDS {
@@ -63,13 +63,13 @@ impl Mersenne {
         self.used = 0;
     }
 
-    /// Returns the next number, uniformly distributed from 0 (included) to 1 (excluded), with 53 bits.
+    /// Returns the next uniformly distributed number from 0 (included) to 1 (excluded), with 53 bits.
     pub fn unit(&mut self) -> f64 {
         let (high, low) = (u64::from(self.bits() >> 5), u64::from(self.bits() >> 6));
         (high << 26 | low) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns the next number of the standard normal distribution, by Marsaglia's polar method.
+    /// Returns the next number of the standard normal distribution, computed with Marsaglia's polar method.
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -85,7 +85,7 @@ impl Mersenne {
         }
     }
 
-    /// Returns true with the probability `p`, as NumPy draws one number from a binomial distribution.
+    /// Returns true with the probability `p`. It consumes one number, like a binomial draw with one trial in NumPy.
     pub fn chance(&mut self, p: f64) -> bool {
         if p <= 0.5 { self.unit() > 1.0 - p } else { self.unit() <= p }
     }
@@ -96,14 +96,14 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The value that the C++ standard requires of `std::mt19937` ([rand.predef]).
+    /// The expected value is required by the C++ standard for `std::mt19937` ([rand.predef]).
     #[test]
     fn the_ten_thousandth_word_is_that_of_the_standard() {
         let mut random = Mersenne::new(5489);
         assert_eq!((0..10_000).map(|_| random.bits()).last().unwrap(), 4_123_659_995);
     }
 
-    /// Expected: `numpy.random.RandomState(0).rand(3)` and `RandomState(7).randn(3)` of NumPy 2.
+    /// The expected values are `numpy.random.RandomState(0).rand(3)` and `RandomState(7).randn(3)` of NumPy 2.
     #[test]
     fn numbers_are_those_of_numpy() {
         let mut random = Mersenne::new(0);
@@ -131,7 +131,7 @@ mod tests {
         let units: Vec<f64> = (0..n).map(|_| random.unit()).collect();
         assert!(units.iter().all(|u| (0.0..1.0).contains(u)));
         let mean = units.iter().sum::<f64>() / f64::from(n);
-        // Four standard errors: 4 · sqrt(1/12 / n).
+        // The bound is four standard errors: 4 · sqrt(1/12 / n).
         assert!((mean - 0.5).abs() < 0.0037);
         let normals: Vec<f64> = (0..n).map(|_| random.normal()).collect();
         let mean = normals.iter().sum::<f64>() / f64::from(n);

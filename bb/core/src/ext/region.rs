@@ -1,4 +1,4 @@
-//! Pooling of regions of interest. It runs on the host, because the data decide which elements a region covers.
+//! Pooling of regions of interest. It runs on the host, because the elements that a region covers depend on data.
 
 use crate::error::NodePart;
 use crate::ext::{HostKernel, RoiAlignOptions, fail, host};
@@ -10,16 +10,16 @@ use bb_ir::op::Param;
 use bb_ir::pace::Pace;
 use bb_ir::{Shape, TensorData, memory};
 
-/// The greatest number of samples that an attribute may ask for along one dimension of a bin.
+/// The maximum number of samples along one dimension of a bin that an attribute may request.
 const MOST_SAMPLES: i64 = 1 << 10;
 
-/// The greatest number of bins along a dimension.
+/// The maximum number of bins along a dimension.
 const MOST_BINS: usize = 1 << 14;
 
-/// The greatest number of elements of a result.
+/// The maximum number of elements of a result.
 const MOST: usize = 1 << 27;
 
-/// A feature map, with the precision of the coordinates.
+/// A feature map, with the precision of its coordinates.
 struct Map {
     channels: usize,
     height: usize,
@@ -37,7 +37,7 @@ impl Map {
         Ok(Map { channels, height, width, elements, single: x.dtype() != DataType::F64 })
     }
 
-    /// Rounds to the operator's element type. One operation in `f64` that is then rounded gives the same as the
+    /// Rounds to the operator's element type. Rounding the `f64` result of one operation gives the same value as the
     /// operation in `f32`.
     fn rounded(&self, v: f64) -> f64 {
         if self.single { f64::from(v as f32) } else { v }
@@ -60,16 +60,16 @@ fn numbers(x: &TensorData) -> Result<Vec<f64>, Error> {
     Ok(memory::copied("RoiAlign", wide.as_slice::<f64>()?)?)
 }
 
-/// Makes the result, in the map's element type.
+/// Converts the result to the map's element type.
 fn made(x: &TensorData, shape: &[usize], elements: &[f64]) -> Result<Vec<TensorData>, Error> {
     Ok(vec![cast(&TensorData::new(shape, elements)?, x.dtype(), Rounding::default())?])
 }
 
-/// The positions of the samples of one bin along a dimension. Each sample has two elements and the weight of the second
-/// one.
+/// The samples of one bin along a dimension. Each sample has the indices of two elements, and the weight of the second.
 type Samples = Vec<(usize, usize, f64)>;
 
-/// Returns the samples of each bin along a dimension, and the number of samples of a bin that is entirely on the map.
+/// Returns the samples of each bin along a dimension, and the number of samples of a bin that is entirely inside the
+/// map.
 fn bins(
     map: &Map,
     extent: usize,
@@ -86,13 +86,13 @@ fn bins(
     let all = (0..count).map(|bin| {
         let origin = r(start + r(bin as f64 * size));
         let place = |i: f64| r(origin + r(r((i + 0.5) * size) / samples));
-        // Samples outside the map count, but contribute 0. Those far away are not even visited.
+        // Samples outside the map count, but contribute 0. Distant samples are skipped.
         let first = ((-2.0 - origin) * samples / size - 1.0).clamp(0.0, samples);
         let last = ((extent as f64 + 1.0 - origin) * samples / size + 1.0).clamp(0.0, samples);
         let (first, last) = if size > 0.0 { (first as i64, last as i64) } else { (0, samples as i64) };
         let places = (first..=last.min(samples as i64 - 1))
             .map(|i| place(i as f64))
-            // A map without elements contains no sample.
+            // A map without elements contains no samples.
             .filter(|&p| extent > 0 && (-1.0..=extent as f64).contains(&p))
             .map(|p| {
                 let p = p.max(0.0);
@@ -129,7 +129,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
         let image =
             image.ok_or_else(|| wrong("RoiAlign", 2, format!("does not name one of {batch} images")))?;
         let [left, top, right, bottom] = roi.map(|v| map.rounded(map.rounded(v * scale) - shift));
-        // Without the shift, regions are at least one element wide.
+        // Without the half-pixel shift, regions are at least one element wide.
         let least = if *shift == 0.0 { 1.0 } else { f64::NEG_INFINITY };
         let (down, tall) = bins(&map, map.height, top, bottom, rows, *ratio, least)?;
         let (across, wide) = bins(&map, map.width, left, right, columns, *ratio, least)?;
@@ -137,7 +137,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
             let rows: Vec<&[f64]> = memory::collected("RoiAlign", map.rows(image, channel))?;
             for down in &down {
                 for across in &across {
-                    // A bin may have few samples on the map, or cover the whole map, so its work is counted in samples.
+                    // The number of samples per bin varies widely, so the pace counts samples.
                     pace.step(1 + down.len().saturating_mul(across.len()));
                     y.push(if *max {
                         let off = (down.len() as f64) < tall || (across.len() as f64) < wide;
@@ -152,7 +152,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
     made(x, out, &y)
 }
 
-/// Returns the four elements around each sample of a bin, multiplied by their weights.
+/// Returns the four elements around each sample of a bin, each multiplied by its weight.
 fn corners<'a>(
     rows: &'a [&'a [f64]],
     down: &'a Samples,
@@ -175,8 +175,8 @@ fn sum(rows: &[&[f64]], down: &Samples, across: &Samples) -> f64 {
     corners(rows, down, across).map(|c| c.iter().sum::<f64>()).sum()
 }
 
-/// Returns the greatest weighted element. ONNX's reference implementation does this, instead of taking the greatest
-/// interpolated value.
+/// Returns the maximum of the weighted elements. ONNX's reference implementation does this, instead of taking the
+/// maximum of the interpolated values.
 fn greatest(rows: &[&[f64]], down: &Samples, across: &Samples, off_the_map: bool) -> f64 {
     let greatest = corners(rows, down, across).flatten().reduce(f64::max);
     match greatest {
@@ -279,8 +279,8 @@ fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     made(x, out, &y)
 }
 
-/// Returns the range of elements of each bin along a dimension. The ranges may overlap, and a region includes both of
-/// its ends.
+/// Returns the range of elements of each bin along a dimension. The ranges may overlap, and a region includes both
+/// ends.
 fn spans(
     map: &Map,
     extent: usize,

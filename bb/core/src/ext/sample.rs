@@ -1,7 +1,7 @@
-//! Sampling a tensor between its elements, at positions that are computed.
+//! Samples a tensor between its elements, at computed positions.
 //!
-//! The elements around each position are found separately for each dimension, gathered at once, and summed with the
-//! products of the weights of all dimensions.
+//! The elements around each position are found separately for each dimension and gathered in one operation. Their sum
+//! is weighted by the products of the weights of all dimensions.
 
 use super::movement::strides;
 use crate::ext::{GridSampleOptions, Interpolation, SamplePadding, fail, math, open_results};
@@ -9,10 +9,10 @@ use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Tensor};
 
-/// How values between elements are interpolated.
+/// The interpolation between elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
-    /// The nearest element; of two equally near ones, the one with the even index.
+    /// The nearest element. If two are equally near, the element with the even index.
     Nearest,
     /// Linear interpolation.
     Linear,
@@ -21,7 +21,8 @@ pub(crate) enum Between {
 }
 
 impl Between {
-    /// The offsets of the elements that a value is computed from, relative to the element at or before its position.
+    /// Returns the offsets of the elements that a value is computed from, relative to the element at or before its
+    /// position.
     fn taps(self) -> &'static [f64] {
         match self {
             Between::Nearest => &[0.0],
@@ -34,28 +35,30 @@ impl Between {
 /// The values outside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// Zeros.
+    /// The values are zeros.
     Zeros,
-    /// The element at the border. A position beyond the border is moved to it: to the outermost centre if `centres`, to
-    /// the outermost edge otherwise. A cubic moves each of its elements instead, as PyTorch and ONNX Runtime do.
+    /// The values equal the element at the border. A position beyond the border is moved to it: to the outermost centre
+    /// if `centres`, otherwise to the outermost edge. Cubic interpolation instead moves each element, as PyTorch and
+    /// ONNX Runtime do.
     Border { centres: bool },
-    /// The elements mirrored at the border: at the outermost centres if `centres`, at the outermost edges otherwise.
+    /// The elements are mirrored at the border: at the outermost centres if `centres`, otherwise at the outermost
+    /// edges.
     Mirror { centres: bool },
 }
 
-/// Returns the least and the greatest position that count as inside.
+/// Returns the minimum and the maximum position that count as inside.
 fn borders(extent: usize, centres: bool) -> (f64, f64) {
     if centres { (0.0, extent as f64 - 1.0) } else { (-0.5, extent as f64 - 0.5) }
 }
 
-/// Returns whether positions are within bounds.
+/// Returns whether positions are within the bounds.
 fn within(on: &Tracer, x: &TracedTensor, low: f64, high: f64) -> Result<TracedTensor, TraceStop> {
     let outside =
         on.or(&on.less(x, &on.scalar_like(x, low)?)?, &on.greater(x, &on.scalar_like(x, high)?)?)?;
     on.not(&outside)
 }
 
-/// Mirrors positions at two borders until they are between them.
+/// Reflects positions at two borders until they are between them.
 fn mirrored(on: &Tracer, x: &TracedTensor, low: f64, high: f64) -> Result<TracedTensor, TraceStop> {
     let start = on.scalar_like(x, low)?;
     let range = high - low;
@@ -69,7 +72,7 @@ fn mirrored(on: &Tracer, x: &TracedTensor, low: f64, high: f64) -> Result<Traced
     on.r#where(&within(on, x, low, high)?, x, &on.add(&along, &start)?)
 }
 
-/// Returns Keys' weights of the elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
+/// Returns Keys' weights for elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
 fn cubic(on: &Tracer, t: &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop> {
     const A: f64 = -0.75;
     let polynomial = |x: &TracedTensor, coefficients: [f64; 4]| -> Result<TracedTensor, TraceStop> {
@@ -91,13 +94,14 @@ fn cubic(on: &Tracer, t: &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop> 
     ])
 }
 
-/// The elements that the positions along one dimension need: their indices, whether they exist, and their weights.
+/// The elements that are needed for the positions along one dimension: their indices, whether they exist, and their
+/// weights.
 struct Around {
-    /// Shape `[b, taps, p]`; each number is an index along the dimension.
+    /// The indices along the dimension, of shape `[b, taps, p]`.
     index: TracedTensor,
-    /// Shape `[b, taps, p]`; `None` if all exist.
+    /// Whether each element exists, of shape `[b, taps, p]`; `None` if all exist.
     exists: Option<TracedTensor>,
-    /// Shape `[b, taps, p]`; `None` if each position needs only one element.
+    /// The weights, of shape `[b, taps, p]`; `None` if each position needs only one element.
     weights: Option<TracedTensor>,
 }
 
@@ -150,28 +154,28 @@ fn around(
             None
         }
     };
-    // Positions that are not finite must give a valid index, too.
+    // Infinite and NaN positions must also yield a valid index.
     let index = math::to(on, &clamped(on, &places, last)?, math::index(on))?;
     let [least, most] = [on.scalar_like(&index, 0.0)?, on.scalar_like(&index, last)?];
     let index = math::narrowed(on, on.minimum(&on.maximum(&index, &least)?, &most)?, DataType::I64)?;
     Ok(Around { index, exists, weights })
 }
 
-/// Limits positions to the range from 0 to `last`.
+/// Clamps positions to the range from 0 to `last`.
 fn clamped(on: &Tracer, x: &TracedTensor, last: f64) -> Result<TracedTensor, TraceStop> {
     on.minimum(&on.maximum(x, &on.scalar_like(x, 0.0)?)?, &on.scalar_like(x, last)?)
 }
 
-/// Moves the taps of dimension `i` of `n` to a dimension of their own: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
+/// Moves the taps of dimension `i` of `n` to their own dimension: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
 fn apart(on: &Tracer, x: &TracedTensor, i: usize, n: usize) -> Result<TracedTensor, TraceStop> {
     let new: Vec<i64> = (1..=n as i64).filter(|&axis| axis != i as i64 + 1).collect();
     if new.is_empty() { Ok(x.clone()) } else { on.unsqueeze(x, &new) }
 }
 
-/// Samples `x: [b, c, d…]` at `positions`, which has floats `[b, p]` for each dimension of `d…`. The result is
-/// `[b, c, p]`.
+/// Samples `x: [b, c, d…]` at `positions`, which has a float tensor `[b, p]` for each of the dimensions `d…`. The
+/// result is `[b, c, p]`.
 ///
-/// The result has the positions' type, except that `Between::Nearest` keeps the type of `x`.
+/// The result has the type of the positions, except that `Between::Nearest` keeps the type of `x`.
 pub(crate) fn sample(
     on: &Tracer,
     x: &TracedTensor,
@@ -208,8 +212,8 @@ pub(crate) fn sample(
     }
     let Some(flat) = flat else { return on.identity(x) };
     let taps = between.taps().len().pow(n as u32);
-    // The channels of each position of each batch entry form a row. If positions may be outside, a row of zeros
-    // follows.
+    // The channels of each position of each batch entry form a row. If positions may be outside, a row of zeros is
+    // appended for them.
     let perm: Vec<i64> = std::iter::once(0).chain(2..2 + n as i64).chain([1]).collect();
     let mut rows = on.reshape(&on.transpose(x, &perm)?, &[batch * size, channels])?;
     let mut flat = on.reshape(&flat, &[batch, taps, count])?;
@@ -232,30 +236,30 @@ pub(crate) fn sample(
     on.transpose(&read, &[0, 2, 1])
 }
 
-/// Returns zeros of any element type, which for strings are empty strings.
+/// Returns zeros of any element type. For strings they are empty strings.
 pub fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorData, crate::Error> {
     Ok(bb_ir::TensorData::zeros(dtype, shape, 1 << 30)?)
 }
 
-/// Returns the scalar that fills a tensor like `x` where nothing was written: zero, false, or the empty string.
+/// Returns the scalar that fills unwritten elements of a tensor like `x`: zero, false, or the empty string.
 pub fn blank_like(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.constant(&blank(x.dtype(), &[])?)
 }
 
-/// Returns the type that computes positions and weighted sums of these types.
+/// Returns the type for computing positions and weighted sums of operands with these types.
 pub(super) fn wide(types: [DataType; 2]) -> DataType {
     let exact =
         |t| matches!(t, DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64);
     if types.into_iter().any(exact) { DataType::F64 } else { DataType::F32 }
 }
 
-/// The greatest distance of a position from the first element. Positions beyond it, also infinite ones, are moved to it.
+/// The maximum distance of a position from the first element. Farther positions, also infinite ones, are clamped to it.
 const FARTHEST: f64 = 1e30;
 
 /// Returns a placeholder for the result of a native operation, if its extents may differ in other runs.
 fn open_result(on: &Tracer, x: &TracedTensor, grid: &TracedTensor) -> Option<TracedTensor> {
     let (images, places) = (on.extents(x), on.extents(grid));
-    // Elements must be there to be sampled, unless there is nothing to sample.
+    // Sampling needs at least one element along each dimension, unless there is nothing to sample.
     if images.iter().skip(2).any(|extent| !extent.at_least(&1i64.into())) {
         return None;
     }
@@ -321,7 +325,7 @@ pub fn grid_sample(
             let at = (r - 1 - i) as i64;
             let share = on.slice(&grid, &[at], &[at + 1], &[-1], &[])?;
             let share = on.add(&on.reshape(&share, &[*n, count])?, &on.scalar_like(&grid, 1.0)?)?;
-            // The positions -1 and 1 are the outermost centres, or the outermost edges.
+            // The positions -1 and 1 are the outermost centres or the outermost edges, depending on `centres`.
             let (steps, shift) = if centres { (extent as f64 - 1.0, 0.0) } else { (extent as f64, -0.5) };
             let scaled = on.mul(&share, &on.scalar_like(&grid, steps / 2.0)?)?;
             let [least, most] = [on.scalar_like(&grid, -FARTHEST)?, on.scalar_like(&grid, FARTHEST)?];

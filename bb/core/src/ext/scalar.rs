@@ -19,7 +19,7 @@ bb_ir::for_each_scalar!(crate::ext::bodies::bodies, Scalar, ScalarOp, scalar);
 
 /// The body of [`Scalar::maximum`].
 pub fn maximum(on: &Tracer, a: &TracedTensor, b: &TracedTensor) -> Result<TracedTensor, TraceStop> {
-    // If either is NaN, the comparison is false and `a` is selected.
+    // If one operand is NaN, the comparison is false and `a` is selected.
     let larger = on.r#where(&on.less(a, b)?, b, a)?;
     nan_wins(on, b, larger)
 }
@@ -118,7 +118,7 @@ pub fn sign(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &positive)
 }
 
-/// The body of [`Scalar::trunc`]. It casts to an integer and back, where the integer holds the value.
+/// The body of [`Scalar::trunc`]. It casts to an integer and back, if the integer type can represent the value.
 pub fn trunc(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     types::take("trunc", x, types::NUMBERS)?;
     let dtype = crate::Tensor::dtype(x);
@@ -126,15 +126,15 @@ pub fn trunc(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         return on.identity(x);
     }
     let integer = if dtype == DataType::F64 { DataType::I64 } else { math::index(on) };
-    // From 2^53 on every float is an integer, and from 2^24 on every float of at most 32 bits. The range of `f16` ends
-    // before.
+    // From 2^53 on every float is an integer, and from 2^24 on every float of at most 32 bits. The maximum of `f16` is
+    // lower.
     let limit = match (dtype, integer) {
         (DataType::F16, _) => 65504.0,
         (_, DataType::I64) => 9_007_199_254_740_992.0,
         _ => 16_777_216.0,
     };
     let whole = math::to(on, &math::to(on, x, integer)?, dtype)?;
-    // The product keeps the sign of a zero.
+    // The product of `x` and zero keeps the sign of a zero.
     let zero = on.scalar_like(x, 0.0)?;
     let whole = on.r#where(&on.equal(&whole, &zero)?, &on.mul(x, &zero)?, &whole)?;
     on.r#where(&on.less(&on.abs(x)?, &on.scalar_like(x, limit)?)?, &whole, x)
@@ -160,7 +160,7 @@ pub fn ceil(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
 pub fn round(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     types::take("round", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
-    // The distance is exact, and so is half of the integer.
+    // The difference is exact, and so is half of the integer.
     let distance = on.abs(&on.sub(x, &whole)?)?;
     let half = on.scalar_like(x, 0.5)?;
     let halved = on.mul(&whole, &half)?;
@@ -170,7 +170,7 @@ pub fn round(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
 }
 
 /// The body of [`Scalar::modulo`]. For integers it is built from primitives. The remainder of floats must be exact, but
-/// operations that round lose digits if the quotient has more digits than a float. The host therefore computes it.
+/// rounding operations lose digits if the quotient has more digits than a float. So the host computes it.
 pub fn modulo(
     on: &Tracer,
     a: &TracedTensor,
@@ -181,7 +181,7 @@ pub fn modulo(
     let dtype = a.dtype();
     let rest = match (dtype.is_float(), fmod) {
         (true, true) => float_remainder(on, a, b)?,
-        // ONNX defines only this remainder for floats.
+        // For floats, ONNX defines only the remainder with the sign of the dividend.
         (true, false) => on.modulo(a, b, true)?,
         (false, _) => on.sub(a, &on.mul(&on.div(a, b)?, b)?)?,
     };

@@ -1,4 +1,4 @@
-//! Writing to indexed positions, on the host.
+//! Scatters elements to indexed positions, on the host.
 
 use super::sort::{by_dtype, by_size};
 use crate::Error;
@@ -8,7 +8,7 @@ use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
 
-/// A number type that adds and multiplies. Integers wrap.
+/// A number type that can be added and multiplied. Integers wrap.
 trait Number: Element + PartialOrd {
     fn sum(self, b: Self) -> Self;
     fn product(self, b: Self) -> Self;
@@ -38,7 +38,7 @@ numbers! {
     u64: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
 }
 
-/// Returns the greater or the lesser of two values, or NaN if one is NaN.
+/// Returns the maximum or the minimum of two values; NaN if one is NaN.
 fn extremum<T: PartialOrd>(a: T, b: T, wanted: Ordering) -> T {
     let nan = |x: &T| x.partial_cmp(x).is_none();
     if nan(&a) || !nan(&b) && by_size(&a, &b) == wanted { a } else { b }
@@ -52,7 +52,7 @@ pub(crate) fn indices(x: &TensorData) -> Result<Vec<i64>, Error> {
     })
 }
 
-/// Converts an index, which counts from the end if it is negative, to one that counts from the start.
+/// Converts an index that counts from the end if it is negative to an index that counts from the start.
 pub(crate) fn from_start(op: &'static str, index: i64, extent: usize) -> Result<usize, Error> {
     let from_start = if index < 0 { index.saturating_add(extent as i64) } else { index };
     let place = usize::try_from(from_start).ok().filter(|&i| i < extent);
@@ -94,7 +94,7 @@ pub(super) fn elements(
     }
     let extent = data.shape().get(axis).copied().unwrap_or(0);
     let mut steps = strides(data.shape());
-    // The index along the axis takes the place of the coordinate.
+    // The index replaces the coordinate along the axis.
     let along = steps.get_mut(axis).map_or(0, std::mem::take);
     let list = indices(places)?;
     let (mut positions, mut pace) = (memory::room(OP, list.len())?, Pace::new());
@@ -145,7 +145,7 @@ pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Re
     Ok(vec![written(OP, data, updates, &positions, size, take::ScatterReduction(OP, params.first())?)?])
 }
 
-/// Writes runs of `size` updates to positions of `data`.
+/// Writes runs of `size` updates to offsets in `data`.
 fn written(
     op: &'static str,
     data: &TensorData,
@@ -159,7 +159,8 @@ fn written(
         return Err(bb_ir::Error::DataType { expected: dtype, got: updates.dtype() }.into());
     }
     match (reduction, dtype) {
-        // An element may meet many updates, so that sums and products of halves are rounded once, at the end.
+        // An element may get many updates. So 16-bit floats are accumulated in `f32` and rounded once at the
+        // end.
         (ScatterReduction::Add | ScatterReduction::Mul, DataType::F16 | DataType::BF16) => {
             let wide = |x| cast(x, DataType::F32, Rounding::default());
             let joined = written(op, &wide(data)?, &wide(updates)?, positions, size, reduction)?;
@@ -187,7 +188,7 @@ fn written(
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
         (_, DataType::Bool) => {
-            // Of booleans, a sum is a logical OR and a product is a logical AND.
+            // For booleans, a sum is a logical OR and a product is a logical AND.
             let any = matches!(reduction, ScatterReduction::Add | ScatterReduction::Max);
             let join = |a: u8, b: u8| if any { a | b } else { a & b };
             let mut bytes = memory::copied(op, data.bytes()?)?;
@@ -203,9 +204,10 @@ fn written(
     }
 }
 
-/// Copies runs of `size` elements to positions.
+/// Copies runs of `size` elements to the offsets `positions`.
 fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize) {
-    // A copy whose length is known only at run time would be a call for each element.
+    // A run of one element is assigned directly, because a copy of variable length would need a function call
+    // per element.
     let mut pace = Pace::new();
     if size == 1 {
         for (positions, from) in positions.chunks(STRETCH).zip(from.chunks(STRETCH)) {
@@ -226,7 +228,7 @@ fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize
     }
 }
 
-/// Combines runs of `size` updates with the elements at positions.
+/// Combines runs of `size` updates with the elements at the offsets `positions`.
 fn update<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize, join: impl Fn(T, T) -> T) {
     let mut pace = Pace::new();
     if size == 1 {

@@ -1,7 +1,7 @@
-//! Convolution and pooling of operands whose extents may differ in other runs.
+//! Convolution and pooling of operands with symbolic extents.
 //!
-//! [`window`](super::window) computes the positions of a window's elements on the host. Here the backend computes them
-//! from extents, so that a plan holds for all extents.
+//! [`window`](super::window) computes the indices of the windows' elements on the host. Here the backend computes them
+//! from extents, so that a plan is valid for all extents.
 
 use super::{Border, fail};
 use super::{Extent, Extents, product};
@@ -20,12 +20,12 @@ pub(super) struct Slide {
     pub(super) out: Extent,
 }
 
-/// Returns whether all extents are fixed, so that the host can list the windows.
+/// Returns whether all extents are fixed, so that the host can compute the windows.
 pub(super) fn is_fixed(extents: &[Extent]) -> bool {
     extents.iter().all(Extent::is_fixed)
 }
 
-/// Resolves the windows of an operand.
+/// Computes the windows of an operand.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(super) fn slides(
         let step = Step { kernel: kernel.into(), stride, dilation, before: w.before, after: w.after };
         let overflow = || bb_ir::Error::Overflow { op, shape: present.as_slice().into() };
         let out = step.count(extent, Padding::Given, ceil).ok_or_else(overflow)?;
-        // The last window begins before the padding at the end does, so that it ends at most a window later.
+        // The last window begins before the padding at the end, so it exceeds the padding by less than a window.
         let beyond = (kernel - 1).saturating_mul(dilation).max(w.after);
         let after = if ceil { w.after.saturating_add(stride - 1).min(beyond) } else { w.after };
         Ok(Slide { kernel, stride, dilation, before: w.before, after, out })
@@ -54,7 +54,7 @@ pub(super) fn slides(
     all.iter().zip(x.get(2..).unwrap_or_default()).map(slide).collect()
 }
 
-/// Pads the operand, perhaps by more than the last window needs. No window selects the excess.
+/// Pads the operand, possibly by more than the last window needs. No window selects the excess.
 pub(super) fn padded(
     on: &Tracer,
     x: &TracedTensor,
@@ -66,8 +66,8 @@ pub(super) fn padded(
     on.pad(x, value, &pads, Border::Constant)
 }
 
-/// Selects the elements of all windows along spatial dimension `i`. Elements that have the same position in their
-/// windows are neighbours in the result.
+/// Selects the elements of all windows along spatial dimension `i`. Elements with the same offset in their windows are
+/// adjacent in the result.
 fn select(on: &Tracer, x: &TracedTensor, i: usize, s: &Slide) -> Result<TracedTensor, TraceStop> {
     let axis = 2 + i as i64;
     let (zero, one, stride) = (Extent::from(0i64), Extent::from(1i64), Extent::from(s.stride));
@@ -82,8 +82,8 @@ fn select(on: &Tracer, x: &TracedTensor, i: usize, s: &Slide) -> Result<TracedTe
     on.gather(x, &flat, axis)
 }
 
-/// Selects along all spatial dimensions. The dimensions of the result are batch, channels, kernel dimensions, and
-/// window dimensions.
+/// Selects windows along all spatial dimensions. The dimensions of the result are batch, channels, kernel dimensions,
+/// and window dimensions.
 fn patches(on: &Tracer, x: &TracedTensor, all: &[Slide]) -> Result<TracedTensor, TraceStop> {
     let mut y = x.clone();
     for (i, s) in all.iter().enumerate() {
@@ -97,7 +97,7 @@ fn patches(on: &Tracer, x: &TracedTensor, all: &[Slide]) -> Result<TracedTensor,
     on.transpose(&on.reshape_to(&y, &shape)?, &perm)
 }
 
-/// Computes [`conv`](super::window::conv) for any extents. The arguments have been checked for the present extents.
+/// Computes [`conv`](super::window::conv) for symbolic extents. The arguments were checked with the traced extents.
 pub(super) fn conv(
     on: &Tracer,
     [x, w]: [&TracedTensor; 2],

@@ -6,7 +6,7 @@ use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, Element, TensorData, memory};
 use std::cmp::Ordering;
 
-/// Calls a generic function with the Rust type of a tensor's elements, which are numbers or booleans.
+/// Calls a generic function with the Rust type of a tensor's elements, which must be numbers or booleans.
 macro_rules! by_dtype {
     ($dtype:expr, $op:literal, $call:ident ( $($argument:expr),* )) => {
         match $dtype {
@@ -29,26 +29,26 @@ macro_rules! by_dtype {
 
 pub(crate) use by_dtype;
 
-/// Compares by size. NaN is greater than all numbers, and equal to itself.
+/// Compares numbers. NaN is greater than all numbers, and equal to itself.
 pub(crate) fn by_size<T: PartialOrd>(a: &T, b: &T) -> Ordering {
     // Only NaN is not equal to itself.
     let nan = |x: &T| x.partial_cmp(x).is_none();
     a.partial_cmp(b).unwrap_or_else(|| nan(a).cmp(&nan(b)))
 }
 
-/// Returns the product of the extents before `axis`, the extent of `axis`, and the product of those after it.
+/// Returns the product of the extents before `axis`, the extent of `axis`, and the product of the extents after it.
 pub fn around(shape: &[usize], axis: usize) -> [usize; 3] {
     let (before, rest) = shape.split_at(axis.min(shape.len()));
     let (extent, after) = rest.split_first().unwrap_or((&1, &[]));
     [before.iter().product(), *extent, after.iter().product()]
 }
 
-/// Returns an integer for each element of a tensor of numbers, in the order of `by_size`. Sorting is compiled only for
-/// these integers.
+/// Returns an integer key for each element of a numeric tensor. The keys have the order of `by_size`. Sorting is
+/// compiled only for these integers.
 ///
 /// # Errors
 ///
-/// [`bb_ir::Error::Unsupported`] for `op` and the element type if that is not a number; [`bb_ir::Error`] if memory is lacking.
+/// [`bb_ir::Error::Unsupported`] if the element type is not numeric; [`bb_ir::Error`] if there is not enough memory.
 pub fn keys(op: &'static str, x: &TensorData) -> Result<Vec<u64>, Error> {
     fn of<T: Element>(op: &'static str, x: &TensorData, key: fn(T) -> u64) -> Result<Vec<u64>, Error> {
         let mut keys = memory::room(op, x.len())?;
@@ -76,22 +76,23 @@ pub fn keys(op: &'static str, x: &TensorData) -> Result<Vec<u64>, Error> {
     }
 }
 
-/// The key of an integer: the sign bit is turned.
+/// Returns the key of an integer, by inverting the sign bit.
 fn integer(v: i64) -> u64 {
     v as u64 ^ (1 << 63)
 }
 
-/// The key of a float: all bits of a negative number are turned, and the sign bit of another. Zeros are equal, and so are NaNs.
+/// Returns the key of a float. All bits of a negative number are inverted, otherwise only the sign bit is. Zeros have
+/// equal keys, and so have NaNs.
 fn float(v: f64) -> u64 {
     if v.is_nan() {
         return u64::MAX;
     }
-    // Adding 0 turns -0 into +0.
+    // Adding 0 converts -0 to +0.
     let bits = (v + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }
 
-/// The host kernel of `top_k`. Its parameters are `k`, the axis and whether the greatest elements are taken.
+/// The host kernel of `top_k`. Its parameters are `k`, the axis and whether to select the greatest elements.
 pub(super) fn top_k(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let [x] = super::host::operands("top_k", inputs)?;
     let index = |i| -> Result<usize, Error> {
@@ -151,7 +152,7 @@ mod tests {
     use super::{by_size, keys};
     use bb_ir::{Element, TensorData};
 
-    /// Compares the order of keys with the order of the elements, for each pair of elements.
+    /// Asserts that keys have the same order as their elements, for each pair of elements.
     fn assert_ordered<T: Element + PartialOrd + std::fmt::Debug>(elements: &[T]) {
         let keys = keys("test", &TensorData::new(&[elements.len()], elements).unwrap()).unwrap();
         for (a, x) in elements.iter().zip(&keys) {

@@ -1,6 +1,6 @@
-//! `Train`: losses, and how tensors move along their gradients.
+//! `Train`: losses, and optimizers that update tensors with their gradients.
 //!
-//! `bb/docs/training.md` says which convention each operation follows where several exist.
+//! Several conventions exist for some operations; `bb/docs/training.md` says which one each operation follows.
 
 use crate::error::NodePart;
 pub use crate::family::train::*;
@@ -65,7 +65,7 @@ pub fn negative_log_likelihood(
     })
 }
 
-/// Refuses scores without a dimension of classes.
+/// Returns an error if scores have no dimension of classes.
 fn of_classes(op: &str, x: &TracedTensor) -> Result<(), Error> {
     match x.rank() {
         0 | 1 => Err(wrong(op, NodePart::Operand(0), format!("has rank {}, expected 2 or more", x.rank()))),
@@ -93,7 +93,7 @@ fn labelled(
         return Err(wrong(op, NodePart::Operand(1), problem).into());
     }
     let ignored = match ignored {
-        // Labels of 32 bits are compared as they are, because some devices have no wider integers.
+        // `i32` labels are compared without conversion, because some devices have no wider integers.
         Some(index) if labels.dtype() == DataType::I32 => match i32::try_from(index) {
             Ok(index) => Some(on.equal(labels, &on.host(&[], &[index])?)?),
             Err(_) => None,
@@ -105,7 +105,7 @@ fn labelled(
         Some(ignored) => on.r#where(ignored, &on.scalar_like(x, 0.0)?, x),
         None => on.identity(x),
     };
-    // An ignored label may be out of range; any other that is fails as an index of the weights.
+    // An ignored label may be out of range. Any other out-of-range label makes the gather of the weights fail.
     let labels = unless_ignored(labels)?;
     let labels = match labels.dtype() {
         DataType::I32 | DataType::I64 => labels,
@@ -127,7 +127,7 @@ fn labelled(
     }
 }
 
-/// Refuses an operand of another shape.
+/// Returns an error if an operand has another shape.
 fn of_shape<'a>(
     op: &str,
     x: &'a TracedTensor,
@@ -170,7 +170,7 @@ pub fn cross_entropy_of_probabilities(
             targets = on.mul(&targets, &on.reshape(&weights, &column)?)?;
         }
         let log = log_softmax_over(on, x, &[1])?;
-        // A class of probability 0 has no share, even if its logarithm is infinite.
+        // A class of probability 0 contributes nothing, even if its logarithm is infinite.
         let zero = on.scalar_like(x, 0.0)?;
         let parts = on.r#where(&on.equal(&targets, &zero)?, &zero, &on.mul(&targets, &log)?)?;
         let losses = on.neg(&on.reduce_sum(&parts, &[1], false)?)?;
@@ -182,8 +182,8 @@ pub fn cross_entropy_of_probabilities(
     })
 }
 
-/// Calls `f` with the operands of an optimizer. The first operand is the tensor to move, and the first `alike` operands
-/// have its type. 16-bit floats are computed in `f32`, and each result is rounded once.
+/// Calls `f` with the operands of an optimizer. The first operand is the tensor to update, and the first `alike`
+/// operands must have its type. 16-bit floats are computed in `f32`, and each result is rounded once.
 fn moving<const N: usize>(
     on: &Tracer,
     op: &'static str,
@@ -206,13 +206,13 @@ fn moving<const N: usize>(
     results.into_iter().map(|result| math::narrowed(on, result, x.dtype())).collect()
 }
 
-/// A tensor to move, and what optimizers compute with it.
+/// A tensor to update, with the quantities that all optimizers use.
 struct Moved<'a> {
     on: &'a Tracer,
     x: &'a TracedTensor,
-    /// The gradient of the loss and of the penalty on large elements.
+    /// The gradient of the loss, plus the gradient of the penalty on large elements (weight decay).
     g: TracedTensor,
-    /// The learning rate, of rank 0 and the type of `x`.
+    /// The learning rate, of rank 0, in the type of `x`.
     rate: TracedTensor,
 }
 
@@ -236,12 +236,12 @@ impl<'a> Moved<'a> {
         self.on.scalar_like(self.x, value)
     }
 
-    /// A number of updates, of rank 0 and the type of `x`.
+    /// Converts a number of updates to rank 0 and the type of `x`.
     fn number(&self, count: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         self.on.reshape(&math::to(self.on, count, self.x.dtype())?, &[])
     }
 
-    /// `decay * old + share * new`.
+    /// Computes `decay * old + share * new`.
     fn average(
         &self,
         old: &TracedTensor,
@@ -252,12 +252,12 @@ impl<'a> Moved<'a> {
         self.on.add(&math::times(self.on, old, decay)?, &math::times(self.on, new, share)?)
     }
 
-    /// The root of `x`, and a little more.
+    /// Computes `sqrt(x) + epsilon`.
     fn root(&self, x: &TracedTensor, epsilon: f64) -> Result<TracedTensor, TraceStop> {
         math::plus(self.on, &self.on.sqrt(x)?, epsilon)
     }
 
-    /// `value` if updates are counted, and `first` at 0.
+    /// Returns `value` if `count` is positive, and `first` if it is 0.
     fn if_counted(
         &self,
         count: &TracedTensor,
@@ -267,7 +267,7 @@ impl<'a> Moved<'a> {
         self.on.r#where(&self.on.greater(count, &self.constant(0.0)?)?, value, first)
     }
 
-    /// `x` less a step.
+    /// Computes `x - step`.
     fn less(&self, step: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         self.on.sub(self.x, step)
     }
@@ -295,7 +295,7 @@ pub fn adam(
             let count = m.number(count)?;
             let mean = m.average(mean, decay, &m.g, 1.0 - decay)?;
             let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
-            // The bias correction of the averages, which matters while there are few gradients.
+            // Bias correction of the averages, which matters while there were few updates.
             let one = m.constant(1.0)?;
             let lack = |share: f64| -> Result<TracedTensor, TraceStop> {
                 m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)

@@ -1,4 +1,4 @@
-//! Writing elements back to the positions at which a pooling found them, on the host.
+//! Writes elements back to the positions where a pooling found them, on the host.
 
 use crate::error::NodePart;
 use crate::ext::{HostKernel, fail};
@@ -9,7 +9,7 @@ use bb_ir::op::Param;
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
-/// Writes elements to indexed positions in a tensor of zeros.
+/// The host kernel that writes elements to indexed positions in a tensor of zeros.
 static UNPOOL: HostKernel = HostKernel { name: "max_unpool", random: false, run: unpool };
 
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {

@@ -1,9 +1,9 @@
-//! Operations of a vendor: rows of an author's own, which models reach by domain and name.
+//! Operations of vendors: tables of an author's own operations. Models refer to them by domain and name.
 //!
-//! [`bb::vendor!`](crate::vendor) writes a family like the families of `bb` in the author's crate, and one record that
-//! plans and models find it by. An operation either has a body, built from other operations, and then runs on every
-//! backend. Or only its types are known, and it runs only where a backend has a kernel. Patterns say which steps of a
-//! plan the operation replaces.
+//! [`bb::vendor!`](crate::vendor) writes a family in the author's crate, like the families of `bb`, and registers it
+//! for plans and models. An operation with a body, built from other operations, runs on every backend. An operation
+//! that only declares its result types runs only on backends with a kernel. Patterns specify the steps of a plan that
+//! the operation replaces.
 
 use super::{Extended, Extents, FamilyTable, OpSet};
 use crate::trace::{TraceStop, TracedTensor, Tracer};
@@ -23,34 +23,35 @@ pub struct VendorType {
     pub extents: Extents,
 }
 
-/// Computes the types of the results of an operation without a body, from the types of its operands and from its
+/// Computes the types of the results of an operation without a body, from the types of its operands and its
 /// parameters.
 pub type TypesOf = fn(&[Option<VendorType>], &[Param<'_>]) -> Result<Vec<VendorType>, Error>;
 
-/// A body, or a pattern, that records its calls.
+/// A body or a pattern as a function that records its calls.
 #[doc(hidden)]
 pub type TracedBody =
     fn(&Tracer, &[Option<&TracedTensor>], &[Param<'_>]) -> Result<Outputs<TracedTensor>, TraceStop>;
 
-/// An operand of steps that an operation may replace.
+/// An operand of the steps that an operation may replace.
 #[derive(Debug, Clone)]
 pub struct PatternOperand {
     /// The element type.
     pub dtype: DataType,
-    /// The extents, outermost first; `None` for one that may differ between runs.
+    /// The extents, outermost first; `None` for an extent that may differ between runs.
     pub extents: SmallVec<[Option<usize>; 4]>,
 }
 
-/// Returns whether a kernel takes operands and parameters, so that an operation may replace the steps of a pattern.
+/// Returns whether a kernel supports operands and parameters. If not, the operation does not replace the steps of a
+/// pattern.
 pub type Accepts = fn(&[Option<PatternOperand>], &[Param<'_>]) -> bool;
 
-/// A function whose steps an operation replaces.
+/// A function whose recorded steps an operation replaces.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct VendorPattern {
-    /// Records the steps.
+    /// The function that records the steps.
     pub traced: TracedBody,
-    /// The condition on the operands: at most one function.
+    /// The condition on the operands, with at most one entry.
     pub accepts: &'static [Accepts],
 }
 
@@ -58,9 +59,9 @@ pub struct VendorPattern {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub enum MadeOf {
-    /// A body of other operations.
+    /// The operation has a body of other operations.
     Body(TracedBody),
-    /// Nothing but a backend's kernel; the types of its results are known.
+    /// The operation needs a backend's kernel. The function returns its result types.
     Kernel(TypesOf),
 }
 
@@ -73,13 +74,13 @@ pub struct VendorOperation {
 }
 
 impl VendorOperation {
-    /// Makes an operation of its parts; [`bb::vendor!`](crate::vendor) calls this.
+    /// Creates an operation from its parts. [`bb::vendor!`](crate::vendor) calls this.
     #[doc(hidden)]
     pub const fn new(spec: &'static OpSpec, made_of: MadeOf, patterns: &'static [VendorPattern]) -> Self {
         VendorOperation { spec, made_of, patterns }
     }
 
-    /// Returns the row.
+    /// Returns the table row.
     pub fn spec(&self) -> &'static OpSpec {
         self.spec
     }
@@ -100,7 +101,7 @@ impl VendorOperation {
     }
 }
 
-/// The operations of a domain, as [`bb::vendor!`](crate::vendor) declares them.
+/// The operations of a domain that [`bb::vendor!`](crate::vendor) declares.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorFamily {
     domain: &'static str,
@@ -111,11 +112,11 @@ pub struct VendorFamily {
 inventory::collect!(VendorFamily);
 
 impl VendorFamily {
-    /// Makes a family of its parts; [`bb::vendor!`](crate::vendor) calls this.
+    /// Creates a family from its parts. [`bb::vendor!`](crate::vendor) calls this.
     ///
     /// # Panics
     ///
-    /// While compiling, if the domain has no dot, or is ONNX's or Microsoft's.
+    /// At compile time, if the domain has no dot, or belongs to ONNX or Microsoft.
     #[doc(hidden)]
     pub const fn new(
         domain: &'static str,
@@ -130,7 +131,7 @@ impl VendorFamily {
         VendorFamily { domain, path, operations }
     }
 
-    /// Returns the domain under which models name the operations.
+    /// Returns the domain of the operations in models.
     pub fn domain(&self) -> &'static str {
         self.domain
     }
@@ -140,7 +141,7 @@ impl VendorFamily {
         self.path
     }
 
-    /// Returns the operations, in the order of their rows.
+    /// Returns the operations, in the order of their table rows.
     pub fn operations(&self) -> &'static [VendorOperation] {
         self.operations
     }
@@ -154,7 +155,7 @@ const fn has_dot(text: &[u8]) -> bool {
     }
 }
 
-/// The linked families, sorted by domain.
+/// Returns the linked families, sorted by domain.
 fn linked() -> &'static [VendorFamily] {
     static LINKED: OnceLock<Vec<VendorFamily>> = OnceLock::new();
     LINKED.get_or_init(|| {
@@ -177,7 +178,8 @@ pub fn vendor_families() -> impl Iterator<Item = &'static VendorFamily> {
     linked().iter()
 }
 
-/// Returns the family of a domain; `None` if none is linked, or if two are, because the link order must not choose.
+/// Returns the family of a domain; `None` if no linked crate defines it, or if two do, because the link order must not
+/// matter.
 pub(crate) fn family(domain: &str) -> Option<&'static VendorFamily> {
     match of_domain(domain) {
         [only] => Some(only),
@@ -200,19 +202,19 @@ fn of_domain(domain: &str) -> &'static [VendorFamily] {
     all.get(start..end).unwrap_or_default()
 }
 
-/// Returns the rows of a domain.
+/// Returns the table rows of a domain.
 pub(crate) fn rows(domain: &str) -> Vec<&'static OpSpec> {
     let family = family(domain);
     family.into_iter().flat_map(|family| family.operations).map(|operation| operation.spec).collect()
 }
 
-/// Returns the operation of a row; `None` if it is not a vendor's.
+/// Returns the operation of a table row; `None` if it is not a vendor's operation.
 pub(crate) fn operation(spec: &OpSpec) -> Option<&'static VendorOperation> {
     let Family::Vendor(domain) = spec.family else { return None };
     family(domain)?.operations.get(usize::from(spec.index))
 }
 
-/// Returns the operation of a row of a vendor.
+/// Returns the operation of a vendor's table row.
 ///
 /// # Errors
 ///
@@ -226,26 +228,26 @@ pub(crate) fn required(spec: &'static OpSpec) -> Result<&'static VendorOperation
     }
 }
 
-/// Finds the operation that a model names.
+/// Finds the operation that a model refers to.
 pub(crate) fn find(domain: &str, name: &str) -> Option<&'static VendorOperation> {
     family(domain)?.operations.iter().find(|operation| operation.spec.name == name)
 }
 
-/// Returns the operation as a set of natives.
+/// Returns the operation as a set of native operations.
 pub(crate) fn alone(spec: &OpSpec) -> (Family, OpSet) {
     (spec.family, OpSet::NONE.with(spec.index))
 }
 
-/// The error that an operation has neither a body nor a kernel.
+/// Returns the error for an operation that has neither a body nor a kernel.
 pub(crate) fn no_body(spec: &'static OpSpec) -> Error {
     Error::NoBody { domain: spec.family.name(), name: spec.name, method: spec.method }
 }
 
-/// Traces the body.
+/// Traces the body of an operation.
 ///
 /// # Errors
 ///
-/// [`Error::NoBody`]; the errors of the body.
+/// [`Error::NoBody`] if there is no body; the errors of the body.
 pub(super) fn call_body(
     on: &Tracer,
     op: &'static OpSpec,

@@ -1,7 +1,7 @@
 //! Bodies of operations with sliding windows: convolution and pooling of any rank.
 //!
-//! Windows are selected one axis at a time, by a gather with `kernel * out` indices. A convolution is then one matrix
-//! product, and pooling is one reduction for each axis.
+//! Windows are selected one axis at a time, by a gather with `kernel * out` indices. Then a convolution is one matrix
+//! product, and pooling is one reduction per axis.
 
 use crate::ext::{
     AveragePoolOptions, Border, ConvOptions, FusedConvOptions, MaxPoolOptions, fail, math, nn::least, slide,
@@ -13,7 +13,7 @@ use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use bb_ir::{Shape, memory};
 
-/// The greatest number of positions in all windows along a dimension.
+/// The maximum number of elements in all windows along a dimension.
 const MOST: usize = 1 << 26;
 
 /// The windows along one spatial dimension.
@@ -42,17 +42,17 @@ impl Windows {
         (reach - self.extent as i64 - self.before).max(self.after.min(0))
     }
 
-    /// Returns the position in `x` of element `k` of window `o`. It may be in the padding.
+    /// Returns the index in `x` of element `k` of window `o`. It may be in the padding.
     pub fn position(&self, k: usize, o: usize) -> i64 {
         (o * self.stride + k * self.dilation) as i64 - self.before
     }
 }
 
-/// The least number that is refused as a stride, dilation, padding or extent, because no real model has one as large.
+/// Strides, dilations, paddings and extents of at least this number are refused, because no real model needs them.
 pub const REACH: u64 = 1 << 31;
 
-/// Resolves the windows over the spatial extents, which are the dimensions from 2 on. An empty list means the defaults
-/// of [`ConvOptions`].
+/// Computes the windows over the spatial extents, which are the dimensions from 2 on. For an empty list, the defaults
+/// of [`ConvOptions`] are used.
 pub fn windows(
     op: &'static str,
     shape: &[usize],
@@ -87,7 +87,8 @@ pub fn windows(
         let out = step.count(&extent, Padding::Given, ceil);
         let out = out.ok_or_else(|| wrong("kernel", "is larger than the padded extent"))?;
         let w = Windows { extent, kernel, stride, dilation, before, after, out };
-        // An operand without elements may have any extents, but its windows are listed all the same.
+        // An operand without elements may have large extents, but its windows are still listed, so their number is
+        // limited.
         if w.kernel.checked_mul(w.out).is_none_or(|places| places > MOST) {
             return Err(wrong("kernel", "has more places in all windows than memory can hold").into());
         }
@@ -109,7 +110,7 @@ fn padded(
     on.pad(x, value, &pads, Border::Constant)
 }
 
-/// Selects the windows along spatial dimension `i`. Dimension `2 + i` gets the extent `kernel * out`.
+/// Selects the windows along spatial dimension `i`. The dimension `2 + i` gets the extent `kernel * out`.
 fn select(on: &Tracer, x: &TracedTensor, i: usize, w: &Windows) -> Result<TracedTensor, TraceStop> {
     let axis = 2 + i as i64;
     if w.kernel == 1 {
@@ -146,7 +147,7 @@ pub fn conv(
 ) -> Result<TracedTensor, TraceStop> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
     if let Some(bias) = bias.filter(|_| math::is_half(x.dtype())) {
-        // The sum of the product and the bias is rounded once.
+        // The sum of the product and the bias must be rounded only once, so 16-bit floats are computed in `f32`.
         types::alike(w, x)?;
         types::alike(bias, x)?;
         let options = ConvOptions { strides, pads, dilations, group };
@@ -198,7 +199,7 @@ impl<'a> FusedConvOptions<'a> {
     }
 }
 
-/// The body of [`Nn::fused_conv`](super::Nn::fused_conv): one after the other.
+/// The body of [`Nn::fused_conv`](super::Nn::fused_conv): the convolution, then the other operations.
 pub fn fused_conv(
     on: &Tracer,
     x: &TracedTensor,
@@ -213,7 +214,7 @@ pub fn fused_conv(
     on.fused(&all, program)
 }
 
-/// Converts a kernel's extents to `usize`.
+/// Converts the extents of a kernel to `usize`.
 pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Error> {
     kernel
         .iter()
@@ -275,8 +276,8 @@ pub fn max_pool(
     Ok(y)
 }
 
-/// Returns, for each window of [`max_pool`], the position of its maximum in `x`. Of several equal maxima, the first in the
-/// order of rows counts, also where positions are those in the order of columns.
+/// Returns, for each window of [`max_pool`], the offset of its maximum in `x`. If there are several equal maxima, the
+/// first in row-major order is used, even if offsets are returned in column-major order.
 pub fn max_pool_positions(
     on: &Tracer,
     x: &TracedTensor,
@@ -287,8 +288,8 @@ pub fn max_pool_positions(
     let columns = patches(on, &padded(on, x, Some(&least(on, x)?), all)?, all)?;
     let axes: Vec<i64> = (2..2 + n as i64).collect();
     let best = on.reduce_max(&columns, &axes, true)?;
-    // The position, within one channel, of every element of every window. In the padding, it is greater than all
-    // others.
+    // The offset within one channel of every element of every window. In the padding it is greater than all valid
+    // offsets.
     let beyond = on.host(&[], &[i64::MAX / 2])?;
     let spatial: Vec<usize> = all.iter().map(|w| w.extent).collect();
     let steps = super::movement::strides(&spatial);
@@ -316,7 +317,7 @@ pub fn max_pool_positions(
     };
     let mut is_best = on.equal(&columns, &best)?;
     if x.dtype().is_float() {
-        // The maximum is NaN if an element is.
+        // The maximum is NaN if any element is NaN.
         is_best = on.or(&is_best, &on.is_nan(&columns)?)?;
     }
     let found = on.r#where(&is_best, &position, &beyond)?;
@@ -324,7 +325,7 @@ pub fn max_pool_positions(
     let size = spatial.iter().product::<usize>() as i64;
     let is_inside = on.less(&found, &on.host(&[], &[size])?)?;
     let found = if column_major { by_columns(on, &found, &spatial)? } else { found };
-    // Each channel's offset in the whole tensor follows the one before by the size of a channel.
+    // The offset of a channel in the whole tensor is its index times the size of a channel.
     let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
     let of_all = on.add(&found, &crate::ext::counted(on, &shape, size)?)?;
     if all
@@ -333,16 +334,16 @@ pub fn max_pool_positions(
     {
         return Ok(of_all);
     }
-    // A window that has only padding has no maximum.
+    // A window that contains only padding has no maximum, so its offset is -1.
     on.r#where(&is_inside, &of_all, &on.host(&[], &[-1i64])?)
 }
 
-/// Returns for positions in the order of rows those in the order of columns.
+/// Converts row-major offsets to column-major offsets.
 fn by_columns(on: &Tracer, position: &TracedTensor, extents: &[usize]) -> Result<TracedTensor, TraceStop> {
     let (mut rest, mut found) = (position.clone(), on.zeros_like(position, None)?);
     let mut step = extents.iter().product::<usize>() as i64;
     for extent in extents.iter().rev().map(|&extent| extent.max(1) as i64) {
-        // The last axis has the greatest step.
+        // In column-major order, the last axis has the greatest stride.
         step /= extent;
         let extent = on.host(&[], &[extent])?;
         let above = on.div(&rest, &extent)?;
@@ -353,8 +354,8 @@ fn by_columns(on: &Tracer, position: &TracedTensor, extents: &[usize]) -> Result
     Ok(found)
 }
 
-/// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the
-/// counts of each axis.
+/// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the count
+/// of each axis.
 pub fn average_pool(
     on: &Tracer,
     x: &TracedTensor,
@@ -362,11 +363,11 @@ pub fn average_pool(
     AveragePoolOptions { strides, pads, dilations, ceil, count_pad }: AveragePoolOptions<'_>,
 ) -> Result<TracedTensor, TraceStop> {
     types::take("average_pool", x, types::FLOATS)?;
-    // Sums of 16-bit floats would lose digits, and overflow.
+    // Sums in 16-bit floats would lose digits and overflow.
     let (dtype, wide) = (x.dtype(), math::accumulated(on, x)?);
     let x = &wide;
     let from = on.extents(x);
-    // If no window contains positions that do not count, the counts do not depend on the extents.
+    // If windows contain no positions that are excluded from the count, the counts do not depend on the extents.
     if !slide::is_fixed(&from) && !ceil && (count_pad || pads.iter().all(|&pad| pad == 0)) {
         let kernel = extents("average_pool", kernel)?;
         let all = slide::slides("average_pool", &from, &kernel, strides, pads, dilations, ceil)?;

@@ -1,4 +1,5 @@
-//! Every family on every backend: native operations are the backend's own, all others run their default bodies.
+//! Runs every family on every backend: native operations call the backend's kernels, all others run their default
+//! bodies.
 
 use crate::contract::{FamilyTable, native_in, nested};
 use crate::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
@@ -10,29 +11,30 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// How many native operations and bodies the thread is in. Plans call native operations without counting.
+    /// The number of nested native operations and bodies on this thread. Plans call native operations without counting.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The most native operations and bodies that may be inside each other: a native operation calls a body, which calls few others. More are
-/// a native operation that calls itself. The bound is small, because the stack of a thread must hold all of them.
+/// The maximum nesting depth of native operations and bodies. A native operation that calls a body needs only a few
+/// levels, so more levels mean that it calls itself. The limit is low, because all levels must fit on the thread's
+/// stack.
 const MOST_DEEP: usize = 16;
 
 /// A backend with every extension family.
 ///
-/// Operations that the backend declares native are its own; all others run their default bodies on it. A body is traced for
-/// the types, extents and parameters of a call, and the trace is kept for the calls that follow.
+/// Operations that the backend declares native call its kernels; all others run their default bodies on it. A body is
+/// traced for the types, extents and parameters of a call, and the trace is cached for later calls.
 ///
 /// # Backends that lack element types
 ///
-/// If the backend lacks element types ([`Backend::types`]), its methods still get only those that it has, as when a
-/// runtime calls. A body that needs `i64` computes with it, held in an integer of the backend or on the host. A result
-/// is a tensor of the backend, for instance of `i32` where the row says `i64`. A result that no type of the backend
-/// holds exactly is a [`NarrowError`](crate::NarrowError).
+/// If the backend lacks element types ([`Backend::types`]), its methods still get only types that it supports, as in a
+/// call by a runtime. A body may compute with `i64`, which is then stored in an integer type of the backend or on the
+/// host. A result is a tensor of the backend, for example of `i32` where the operation defines `i64`. If no type of the
+/// backend can represent a result exactly, the call returns a [`NarrowError`](crate::NarrowError).
 ///
 /// # Examples
 ///
-/// The default body of an operation, within a native method that has a kernel for some operands only:
+/// This native method has a kernel for some operands only, and runs the default body for the others:
 ///
 /// ```text
 /// fn conv(&self, x: &Tensor, w: &Tensor, b: Option<&Tensor>, options: ConvOptions<'_>) -> Result<Tensor, Error> {
@@ -43,18 +45,18 @@ const MOST_DEEP: usize = 16;
 /// }
 /// ```
 ///
-/// A backend that adopted every family calls the body of [`declining`](Extended::declining), which runs its other
-/// kernels.
+/// A backend that implements every family uses [`declining`](Extended::declining) instead, so that the body calls its
+/// other kernels.
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,
     tables: &'a [FamilyTable<B>],
-    /// Whether the operation that is called runs its body, even if it is native.
+    /// Whether the called operation runs its body even if it is native.
     declines: bool,
 }
 
 impl<'a, B: Backend + ?Sized> Extended<'a, B> {
-    /// Extends a backend with the families that it adopted.
+    /// Extends a backend with the families that it implements.
     pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
         Extended { on, tables, declines: false }
     }
@@ -69,7 +71,7 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         self.on
     }
 
-    /// Calls an operation of a family: the backend's own if it declares one, otherwise the body.
+    /// Calls an operation of a family: the backend's kernel if it declares one, otherwise the body.
     ///
     /// # Errors
     ///

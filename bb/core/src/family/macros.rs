@@ -1,12 +1,12 @@
-//! The macro that expands a family's table to the trait, the enum of its operations and the call by number.
+//! The macro that expands a family's table to the trait, the enum of its operations and the call by index.
 
-/// Expands rows to an extension family.
+/// Expands table rows to an extension family.
 ///
-/// `family!{ [$(#[$doc:meta])* Trait, OpEnum, module] rows }`: each row has a body, the function of the same
-/// name in `crate::ext::module`.
+/// The arguments are `family!{ [$(#[$doc:meta])* Trait, OpEnum, module] rows }`. The body of each row is the function
+/// with the row's name in `crate::ext::module`.
 ///
-/// A row has the grammar of a primitive's row (`bb_ir::op::table`), and may have options between the operands and the
-/// result:
+/// A row has the grammar of a primitive's row (`bb_ir::op::table`). Between the operands and the result it may have
+/// options:
 ///
 /// ```text
 /// MaxPool 22 = max_pool(x: Tensor; kernel: Ints) with options: MaxPoolOptions<'a> {
@@ -17,10 +17,10 @@
 /// ```
 ///
 /// If a row with several parameters would have more than four arguments, its optional parameters are options. They
-/// become the fields of the struct that the row names, which methods and bodies take as their last argument. Each has a
-/// default, so that the struct implements `Default`; a required parameter stays an argument. The struct has a lifetime
-/// if one of its fields borrows. In lists of parameters ([`Param`](bb_ir::op::Param)), options follow the other
-/// parameters.
+/// become the fields of the struct that the row names, which methods and bodies take as their last argument. Each
+/// option has a default, so the struct implements `Default`; a required parameter stays an argument. The struct has a
+/// lifetime if one of its fields borrows. In lists of parameters ([`Param`](bb_ir::op::Param)), options follow the
+/// other parameters.
 macro_rules! family {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
         bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, bb_ir::op::Family::$trait] $($rows)* }
@@ -31,7 +31,7 @@ macro_rules! family {
     };
 }
 
-/// Expands the options of rows to structs, and asserts that no row needs options which it does not have.
+/// Expands the options of rows to structs, and asserts that every row that needs options has them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family_options {
@@ -56,8 +56,8 @@ macro_rules! __family_options {
     };
 }
 
-/// Expands the options of a row to a struct. The first two rules write the types of the fields: a field that borrows
-/// needs the lifetime.
+/// Expands the options of a row to a struct. The first two rules determine the types of the fields, because a field
+/// that borrows needs the lifetime.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __options_struct {
@@ -74,7 +74,7 @@ macro_rules! __options_struct {
     (@ $(#[$doc:meta])* $struct:ident [$($generics:tt)*] { $( $(#[$odoc:meta])* $option:ident : [$type:ty] = $default:expr ),+ }) => {
         $(#[$doc])*
         ///
-        /// `..Default::default()` fills the fields that are not written.
+        /// `..Default::default()` sets the fields that are not written.
         #[derive(::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy, ::core::cmp::PartialEq)]
         pub struct $struct $($generics)* { $(
             $(#[$odoc])*
@@ -141,9 +141,9 @@ macro_rules! family_trait {
             )
         }
 
-        /// Calls an operation: the method that the backend wrote, or the body.
+        /// Calls an operation: the backend's method if it is native, otherwise the body.
         ///
-        /// A method that the backend did not write is not compiled for it, because the conditions are constants.
+        /// If the backend did not write a method, its call is not compiled, because the conditions are constants.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         fn call_native<B: $trait + ?Sized>(
             on: &B,

@@ -76,7 +76,7 @@ pub(super) fn asinh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| on.reciprocal(&on.sqrt(&math::plus(on, &on.mul(x, x)?, 1.0)?)?))
 }
 
-/// The product of two square roots does not overflow, but the square root of `x² - 1` does.
+/// Computes `1 / (sqrt(x - 1) * sqrt(x + 1))`, because `x² - 1` may overflow.
 pub(super) fn acosh(at: &At<'_>) -> Found {
     at.slope(|on, x, _| {
         let roots = on.mul(&on.sqrt(&math::plus(on, x, -1.0)?)?, &on.sqrt(&math::plus(on, x, 1.0)?)?)?;

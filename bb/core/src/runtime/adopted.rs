@@ -6,7 +6,7 @@ use crate::ext::vendor::VendorOp;
 use bb_ir::op::Family;
 use std::marker::PhantomData;
 
-/// Expands a family's name to its table, or to the `impl` that lists native methods.
+/// Expands a family's name to its table, or to the `impl` that lists the native methods.
 ///
 /// There is one line for each family.
 #[doc(hidden)]
@@ -22,7 +22,8 @@ macro_rules! __family {
     ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident Train $($with:tt)*) => { $crate::__family_item! { $item train TrainOp $($with)* } };
-    // So that the operations of a vendor do not also count as implemented without `#[bb::native]`.
+    // Without this `impl`, rustc would also report that the vendor's operations are implemented without
+    // `#[bb::native]`.
     (natives $unknown:ident [$($attribute:tt)*] [] [$($on:tt)*] [] $($method:tt)*) => {
         $crate::__family! { unknown $unknown }
 
@@ -69,7 +70,7 @@ macro_rules! __families_named {
             Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp, Train train TrainOp
         }
     };
-    // In a generic `impl`, where the bounds of the layer hold.
+    // This rule is used inside a generic `impl`, where the bounds of the layer hold.
     (@ layer $layer:ty; $($family:ident $module:ident $operations:ident),*) => {{
         #[allow(unused_imports, reason = "a layer that implements all families does not need it")]
         use $crate::__private::NotWritten as _;
@@ -217,7 +218,7 @@ impl<B, Operation> NotRegistered for NamedVendor<B, Operation> {}
 
 #[cfg(test)]
 mod tests {
-    /// Each module of a family must have a line above, and its name in the error message.
+    /// Each family module must have a line above, and its name must be in the error message.
     #[test]
     fn every_family_is_found_by_name() {
         let named = include_str!("adopted.rs");

@@ -68,8 +68,9 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if an operand belongs to another instance. [`Error::Operand`], [`Error::Surplus`] or
-    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. If an error
-    /// of `bb` occurs inside the backend, it is wrapped into [`Error::Kernel`], and [`wrapped`](Self::wrapped) finds it.
+    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. All of these
+    /// except [`Error::ForeignTensor`] are wrapped into the backend's error and [`Error::Kernel`];
+    /// [`wrapped`](Self::wrapped) finds the inner error.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,

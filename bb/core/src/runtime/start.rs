@@ -55,7 +55,7 @@ pub(super) fn start_as<B: InnerBackend>(
     start(backend, identity, tables, floats)
 }
 
-/// The part of [`start`] that is not generic, so that it is compiled once.
+/// Starts a wrapped backend. This part of [`start`] is not generic, so that it is compiled once.
 fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
     Runtime::start(narrowed, identity, kept_tables::<Narrowed>(natives))
 }

@@ -1,23 +1,23 @@
 //! The macro that declares a vendor's operations.
 
-/// Declares operations of an author's own, which models reach by domain and name.
+/// Declares an author's own operations. Models refer to them by domain and name.
 ///
 /// A row has the grammar of `bb`'s own tables: documentation, the name in models, the first opset of the domain that
-/// has it, the method, operands before the `;`, parameters after it with their defaults, and the result. The definition
-/// of the operation follows `=>`:
+/// contains it, the method, operands before the `;`, parameters after it with their defaults, and the result. The
+/// definition of the operation follows `=>`:
 ///
-/// - `body: function`: a function of other operations over the [`Tracer`](crate::trace::Tracer), or generic over [`B: Ops`](crate::ext::Ops).
-///   The operation then runs on every backend, and is fast where a backend has a kernel.
+/// - `body: function`: a function that calls other operations and is generic over [`B: Ops`](crate::ext::Ops), like the
+///   bodies of `bb`. The operation then runs on every backend, and is faster on a backend with a kernel.
 /// - `types: function`: there is no body. The [function](crate::ext::TypesOf) returns the types of the results, and a
 ///   backend without a kernel refuses the operation before anything runs.
-/// - `pattern: function`, once for each pattern: a function like a body. Where a plan for a backend with a kernel of
-///   the operation has the steps that the function records, the operation replaces them. Commutative operands may come
-///   in either order, and a float parameter of the row may be any number. A pattern has one result, and it is looked
-///   for on operands of the element type and the rank of that result; the ones that are found may have others, if the
-///   function then records the same. `pattern: function where condition` replaces only steps whose operands the
-///   [condition](crate::ext::Accepts) accepts, for a kernel that does not take all.
+/// - `pattern: function`, once for each pattern: a function like a body. If the backend has a kernel for the operation,
+///   and a plan contains the steps that the function records, the operation replaces these steps. Commutative operands
+///   may have either order, and float parameters of the row match any number. A pattern has one result. It is matched
+///   on operands with the element type and the rank of that result; other operands also match if the function records
+///   the same steps for them. With `pattern: function where condition`, only steps whose operands satisfy the
+///   [condition](crate::ext::Accepts) are replaced, for a kernel that does not support all operands.
 ///
-/// The names in parentheses are the enum of the operations and the trait that component code calls them through.
+/// The names in parentheses are the enum of the operations and the trait that component code uses to call them.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ macro_rules! vendor {
     };
 }
 
-/// Expands the rows of [`vendor!`](crate::vendor), whose names are known to be right.
+/// Expands the rows of [`vendor!`](crate::vendor), after their names were checked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_rows {
@@ -98,7 +98,7 @@ macro_rules! __vendor_rows {
 
         $(#[$tdoc])*
         ///
-        /// A backend implements this trait under `#[bb::native]`, and its derive names it: `#[bb(vendors(…))]`.
+        /// A backend implements this trait under `#[bb::native]`, and its derive names the trait: `#[bb(vendors(…))]`.
         $vis trait $trait: $crate::Backend + $crate::ext::Native<$enum> { $(
             $(#[$doc])*
             #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
@@ -128,7 +128,7 @@ macro_rules! __vendor_rows {
                 }
                 bits
             }
-            // A method that the backend did not write is not compiled for it, because the conditions are constants.
+            // If the backend did not write a method, its call is not compiled, because the conditions are constants.
             $crate::ext::FamilyTable::new(
                 $crate::ir::op::Family::Vendor($domain),
                 native::<B>(),
@@ -150,7 +150,8 @@ macro_rules! __vendor_rows {
             ///
             /// # Errors
             ///
-            /// [`bb::Error::NoBody`] if the backend does not compute the operation and it has no body; the operation's own.
+            /// [`bb::Error::NoBody`] if the backend has no kernel and the operation has no body; the operation's own
+            /// errors.
             #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
             fn $method(&self $(, $input: $crate::__erased_input!($kind))*
                 $($(, $param: $crate::__private::ir::param_type!($pkind))+)? $(, $options: $struct)?)
@@ -197,7 +198,7 @@ macro_rules! __vendor_rows {
     };
 }
 
-/// Implements a vendor's trait for a type that calls every row of any family.
+/// Implements a vendor's trait for a type that calls operations by their table rows.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_on {
@@ -226,7 +227,7 @@ macro_rules! __vendor_on {
     };
 }
 
-/// Expands the definition of an operation in a row: its body, or the function that returns its types.
+/// Expands the definition of an operation: its body, or the function that returns its result types.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_made_of {
@@ -238,7 +239,7 @@ macro_rules! __vendor_made_of {
     };
 }
 
-/// The patterns of an operation.
+/// Expands to the list of patterns of an operation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_patterns {
@@ -250,7 +251,7 @@ macro_rules! __vendor_patterns {
     };
 }
 
-/// A body or a pattern on the tracer.
+/// Expands to a body or a pattern that runs on the tracer.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_traced {
@@ -269,7 +270,7 @@ macro_rules! __vendor_function {
     ($function:path, [$op:path, $trait:path]
      ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* )
      $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {
-        // A function that does not fit its row is reported where the row names it.
+        // `at!` makes rustc report a function with a wrong signature at the row that names it.
         $crate::__private::at! { [$function]
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         fn function(

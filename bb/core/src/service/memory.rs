@@ -247,7 +247,7 @@ pub trait Memory<T>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ServiceError::Unsupported`] by default, in which case `body` must not have been called; the backend's own
+    /// [`ServiceError::Unsupported`] by default, and then `body` must not have been called; the backend's own
     /// error.
     fn map(&self, tensor: &T, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
         let _unused = (tensor, body);

@@ -1,4 +1,4 @@
-//! The extents that bodies compute with: numbers, and while tracing also expressions.
+//! The extents that bodies compute with. They are numbers, and while tracing also expressions.
 
 use super::log::{Guard, Log, Relation, When};
 use crate::error::NodePart;
@@ -12,12 +12,12 @@ pub type Extents = infer::Extents<Extent>;
 
 /// An extent, or another integer that is computed from extents.
 ///
-/// On a backend's tensors, an extent is a number. While tracing it is two things: the number for the present inputs,
-/// and an expression of those input extents that may differ in other runs. Arithmetic computes both. A comparison is
-/// answered by the number, and the plan under construction then holds only for inputs that give the same answer.
-/// [`number`](Extent::number) makes the plan hold for the present number only. Bodies should therefore compute with
-/// extents wherever they can, and pass them to the methods of [`Ops`](crate::ext::Ops) that take extents, for instance
-/// [`reshape_to`](crate::ext::Ops::reshape_to).
+/// On a backend's tensors, an extent is a number. While tracing, it consists of the number for the traced inputs and an
+/// expression of the input extents that may differ in other runs. Arithmetic computes both. A comparison uses the
+/// numbers, and the plan under construction is then valid only for inputs that give the same result. Reading the
+/// [`number`](Extent::number) makes the plan valid only for that number. So bodies should compute with extents wherever
+/// possible, and pass them to the methods of [`Ops`](super::Ops) that take extents, for example
+/// [`reshape_to`](super::Ops::reshape_to).
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct Extent {
 #[derive(Debug)]
 struct Symbolic {
     expr: DimExpr,
-    /// The conditions under which the expression is correct.
+    /// The conditions that make the expression correct.
     when: When,
     log: Arc<Log>,
 }
@@ -61,7 +61,8 @@ impl From<usize> for Extent {
 }
 
 impl Extent {
-    /// Makes an extent that may differ between runs, unless the expression is constant and has no conditions.
+    /// Creates an extent that may differ between runs. If the expression is constant and unconditional, the extent is a
+    /// plain number.
     pub(crate) fn symbolic(number: i64, expr: DimExpr, when: When, log: &Arc<Log>) -> Extent {
         let when = when.bounded(log);
         if when.is_always() && expr.constant().is_some() {
@@ -70,7 +71,7 @@ impl Extent {
         Extent { number, symbolic: Some(Arc::new(Symbolic { expr, when, log: log.clone() })) }
     }
 
-    /// Returns the number. While tracing, the plan then holds for this number only.
+    /// Returns the number. While tracing, this makes the plan valid only for this number.
     pub fn number(&self) -> i64 {
         if let Some(symbolic) = &self.symbolic {
             symbolic.log.require(&symbolic.when);
@@ -79,7 +80,8 @@ impl Extent {
         self.number
     }
 
-    /// Returns the number without tying the plan to it. Use it for messages, and for estimates that change no result.
+    /// Returns the number without tying the plan to it. Use this for messages, and for estimates that do not affect
+    /// results.
     pub fn present(&self) -> i64 {
         self.number
     }
@@ -89,19 +91,19 @@ impl Extent {
         self.symbolic.is_none()
     }
 
-    /// Returns the expression, and makes its conditions conditions of the plan.
+    /// Returns the expression, and adds its conditions to the plan.
     pub(crate) fn required(&self) -> Option<&DimExpr> {
         let symbolic = self.symbolic.as_ref()?;
         symbolic.log.require(&symbolic.when);
         symbolic.expr.constant().is_none().then_some(&symbolic.expr)
     }
 
-    /// Returns the expression, if it is correct without conditions.
+    /// Returns the expression if it has no conditions.
     pub(crate) fn unconditional(&self) -> Option<DimExpr> {
         self.when().is_always().then(|| self.expr())
     }
 
-    /// Returns the conditions under which the expression is correct.
+    /// Returns the conditions that make the expression correct.
     pub(crate) fn when(&self) -> When {
         self.symbolic.as_ref().map_or(When::ALWAYS, |symbolic| symbolic.when.clone())
     }
@@ -114,7 +116,7 @@ impl Extent {
         Extent::symbolic(self.number, self.expr(), self.when().and(when), log)
     }
 
-    /// Returns the conditions under which the extent has the present number.
+    /// Returns the conditions that ensure that the extent has the traced number.
     pub(crate) fn tied(&self) -> When {
         match &self.symbolic {
             Some(symbolic) => symbolic.when.and(&When::tied(&symbolic.log, &symbolic.expr)),
@@ -150,8 +152,7 @@ impl Extent {
         match number.and_then(|_| compute(&self.expr(), &other.expr())) {
             Some(expr) => Extent::symbolic(known, expr, when, log),
             None => {
-                // There is no expression for the result. The number is correct wherever both operands have their
-                // present numbers.
+                // The result has no expression. Its number is correct if both operands have their traced numbers.
                 let when = when.and(&self.tied()).and(&other.tied());
                 Extent::symbolic(known, DimExpr::from(known), when, log)
             }
@@ -177,7 +178,7 @@ impl Extent {
         self.combined(other, self.number.checked_mul(other.number), DimExpr::times)
     }
 
-    /// Returns the quotient, rounded down. Division by 0 gives 0.
+    /// Returns the quotient, rounded down. Division by 0 returns 0.
     pub fn floor_div(&self, by: &Extent) -> Extent {
         if by.is(0) {
             return Extent::from(0i64);
@@ -185,7 +186,7 @@ impl Extent {
         self.quotient(by)
     }
 
-    /// Returns the quotient, rounded down. The divisor is not 0.
+    /// Returns the quotient, rounded down. The divisor must not be 0.
     pub(crate) fn quotient(&self, by: &Extent) -> Extent {
         let remainder = self.number.checked_rem_euclid(by.number);
         let number = if by.number > 0 {
@@ -209,24 +210,24 @@ impl Extent {
         self.plus(by).minus(&Extent::from(1i64)).floor_div(by)
     }
 
-    /// Returns the greater of the two.
+    /// Returns the maximum of the two extents.
     #[must_use]
     pub fn greater(&self, other: &Extent) -> Extent {
         self.combined(other, Some(self.number.max(other.number)), DimExpr::greater)
     }
 
-    /// Returns the lesser of the two.
+    /// Returns the minimum of the two extents.
     #[must_use]
     pub fn lesser(&self, other: &Extent) -> Extent {
         self.combined(other, Some(self.number.min(other.number)), DimExpr::lesser)
     }
 
-    /// Returns whether the extent is this number.
+    /// Returns whether the extent equals a number.
     pub fn is(&self, number: i64) -> bool {
         self.equals(&Extent::from(number))
     }
 
-    /// Returns whether the two are equal.
+    /// Returns whether the two extents are equal.
     pub fn equals(&self, other: &Extent) -> bool {
         let equal = self.number == other.number;
         let relation = if equal { Relation::Zero } else { Relation::NotZero };
@@ -252,9 +253,9 @@ impl Extent {
         answer
     }
 
-    /// Makes the plan hold only where the difference gives the same answer as now. `guard` returns the condition on the
-    /// difference; `Some(None)` if the answer is always the same; and `None` if the expression grows too large. The
-    /// plan is then tied to the present numbers.
+    /// Makes the plan valid only if the comparison of the difference has the same result as now. `guard` returns the
+    /// condition on the difference. It returns `Some(None)` if the result is always the same, and `None` if the
+    /// expression would grow too large; then the plan is tied to the traced numbers.
     fn guard(&self, other: &Extent, guard: impl FnOnce(DimExpr) -> Option<Option<Guard>>) {
         let Some(log) = self.log().or(other.log()) else { return };
         log.require(&self.when());
@@ -275,7 +276,7 @@ impl Extent {
         }
     }
 
-    /// Returns whether the two are equal in all runs; `false` if this is not certain.
+    /// Returns true if the two extents are equal in all runs; false if this is not certain.
     pub fn is_same(&self, other: &Extent) -> bool {
         match (&self.symbolic, &other.symbolic) {
             (None, None) => self.number == other.number,
@@ -287,8 +288,8 @@ impl Extent {
     }
 }
 
-/// The extents that the shape rules compute with. A comparison in a rule becomes a condition of the plan; reading the
-/// present number does not.
+/// Lets the shape rules compute with extents. A comparison in a rule becomes a condition of the plan; reading the
+/// traced number does not.
 impl infer::Extent for Extent {
     fn of(number: i64) -> Option<Self> {
         Some(number.into())
@@ -297,7 +298,7 @@ impl infer::Extent for Extent {
     fn number(&self) -> Option<i64> {
         match &self.symbolic {
             Some(symbolic) => {
-                // The expression may be a number only under conditions. These become the plan's.
+                // The expression may be constant only under conditions. These become conditions of the plan.
                 let number = symbolic.expr.constant()?;
                 symbolic.log.require(&symbolic.when);
                 Some(number)
@@ -338,12 +339,12 @@ impl infer::Extent for Extent {
             return None;
         }
         let quotient = self.quotient(by);
-        // If the expressions do not show that the remainder is 0, the plan holds only where it is 0.
+        // If the expressions do not prove that the remainder is 0, the plan becomes valid only if it is 0.
         quotient.times(by).equals(self).then_some(quotient)
     }
 
     fn max(&self, other: &Self) -> Option<Self> {
-        // The present numbers decide which of the two it is, because expressions with maxima grow.
+        // The traced numbers select one of the two, because expressions with maxima would grow.
         Some(if self.at_least(other) { self.clone() } else { other.clone() })
     }
 
@@ -380,7 +381,7 @@ impl std::fmt::Display for Extent {
 /// Returns the product of extents.
 pub fn product<'a>(extents: impl IntoIterator<Item = &'a Extent, IntoIter: Clone>) -> Extent {
     let extents = extents.into_iter();
-    // If one extent is 0, the product is 0, although the product of the others may overflow.
+    // If one extent is 0, the product is 0, even if the product of the others would overflow.
     if extents.clone().any(|extent| extent.is_fixed() && extent.number == 0) {
         return Extent::from(0i64);
     }
@@ -391,14 +392,14 @@ pub fn product<'a>(extents: impl IntoIterator<Item = &'a Extent, IntoIter: Clone
 ///
 /// # Errors
 ///
-/// [`Error::Ir`] if one is negative.
+/// [`Error::Ir`] if an extent is negative.
 pub(crate) fn numbers<B: Backend + ?Sized>(extents: &[Extent]) -> Result<bb_ir::Shape, B::Error> {
     let number = |extent: &Extent| usize::try_from(extent.number()).ok();
     let shape: Option<bb_ir::Shape> = extents.iter().map(number).collect();
     shape.ok_or_else(|| negative(extents).into())
 }
 
-/// The error for a negative extent.
+/// Returns the error for a negative extent.
 pub(crate) fn negative(extents: &[Extent]) -> Error {
     let got: Vec<i64> = extents.iter().map(Extent::present).collect();
     Error::Operator {
@@ -429,7 +430,8 @@ mod tests {
     /// The number of operations.
     const OPERATIONS: u64 = 16;
 
-    /// Computes with extents as directed by `seed`. Returns the computed extents and the answers of the comparisons.
+    /// Computes with extents. `seed` determines the operations. Returns the computed extents and the results of the
+    /// comparisons.
     fn computed(seed: u64, inputs: &[Extent]) -> (Vec<Extent>, Vec<bool>) {
         let mut next = Numbers(seed);
         let (mut values, mut answers) = (inputs.to_vec(), Vec::new());
@@ -485,8 +487,8 @@ mod tests {
         (values, answers)
     }
 
-    /// Returns whether the extents that the program broadcasts do broadcast. Otherwise the result of a broadcast means
-    /// nothing.
+    /// Returns whether the extents that the program broadcasts can be broadcast. If not, the result of a broadcast is
+    /// meaningless.
     fn broadcasts(seed: u64, inputs: &[i64]) -> bool {
         let mut next = Numbers(seed);
         let mut values = inputs.to_vec();
@@ -522,7 +524,7 @@ mod tests {
             let x = tracer.input(index, "x", DataType::F32, &numbers, &Varies::Everything, None);
             let extents = crate::ext::Ops::extents(&tracer, &x);
             let (values, answers) = computed(seed, &extents);
-            // Using a value makes its conditions conditions of the plan.
+            // Using a value adds its conditions to the plan.
             let exprs: Vec<(i64, DimExpr)> = values
                 .iter()
                 .map(|value| {

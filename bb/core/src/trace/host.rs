@@ -1,19 +1,19 @@
-//! Computations on host tensors that primitives cannot express. Plans run them as steps of their own.
+//! Computations on host tensors that primitives cannot express. Plans run each of them as one step.
 
 use crate::error::Internal;
 use crate::{Backend, Error, Outputs, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::op::Param;
 
-/// Computes results from operands and parameters. An operand is `None` if it is left out.
+/// A function that computes results from operands and parameters. An omitted operand is `None`.
 pub type HostRun = fn(&[Option<&TensorData>], &[Param<'_>]) -> Result<Vec<TensorData>, Error>;
 
 /// A computation on host tensors: the default body of an operation that cannot be composed of primitives.
 #[derive(Debug, Clone, Copy)]
 pub struct HostKernel {
-    /// The name in plans and errors, for example `top_k`. Each body has another name.
+    /// The name in plans and errors, for example `top_k`. It is unique.
     pub name: &'static str,
-    /// Whether two runs on the same operands may differ. The result of one run must then not be reused for another.
+    /// Whether two runs on the same operands may return different results. If so, results must not be reused.
     pub random: bool,
     /// The function that computes.
     pub run: HostRun,
@@ -37,8 +37,8 @@ impl std::hash::Hash for HostKernel {
 ///
 /// # Errors
 ///
-/// [`Internal::Count`] for another number of operands, and if one is left out, because the caller must give all of
-/// them.
+/// [`Internal::Count`] if the number of operands differs or an operand is omitted, because the caller must pass all
+/// of them.
 pub fn operands<'a, const N: usize>(
     kernel: &'static str,
     inputs: &[Option<&'a TensorData>],
@@ -52,7 +52,7 @@ pub fn operands<'a, const N: usize>(
 ///
 /// # Errors
 ///
-/// The body's own errors, and the backend's.
+/// The errors of the body and of the backend.
 pub(crate) fn run<B: Backend + ?Sized>(
     on: &B,
     body: &HostKernel,
@@ -62,7 +62,7 @@ pub(crate) fn run<B: Backend + ?Sized>(
     run_checked(on, body, inputs, params, |_| Ok(()))
 }
 
-/// Runs a host kernel like [`run`], and lets `check` refuse the results before they are copied back.
+/// Runs a host kernel like [`run`], and calls `check` on the results before they are copied back.
 ///
 /// # Errors
 ///

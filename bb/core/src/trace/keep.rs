@@ -19,7 +19,7 @@ pub enum Keep {
     /// Keeps no operation.
     #[default]
     Nothing,
-    /// Keeps all operations that the opset has an operator with the same meaning for.
+    /// Keeps each operation if the opset has an operator with the same meaning.
     All,
     /// Keeps the operations with these names in ONNX, for example `Softmax`.
     Operators(BTreeSet<String>),

@@ -143,7 +143,7 @@ impl Tracer {
         self
     }
 
-    /// If `strict`, conditions on extents become conditions of the trace immediately. Then all extents are known
+    /// Sets whether conditions on extents become conditions of the trace immediately. If they do, all extents are known
     /// without conditions.
     pub(crate) fn strict(self, strict: bool) -> Tracer {
         self.log.set_strict(strict);

@@ -1,4 +1,4 @@
-//! Filters that look at the surroundings of each element.
+//! Filters that use the neighbourhood of each element.
 
 use super::Border;
 use super::pixels::{PIXELS, on_pixels};
@@ -7,14 +7,14 @@ use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{Error, Tensor};
 
-/// The greatest standard deviation. Its weights reach farther than images do.
+/// The maximum standard deviation. The weights of greater ones would exceed the size of any image.
 const MOST: f64 = 10_000.0;
 
 fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem }
 }
 
-/// Refuses images without two dimensions.
+/// Returns an error if an image has fewer than two dimensions.
 fn checked(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
     types::take(op, x, PIXELS)?;
     if x.rank() < 2 {
@@ -23,13 +23,13 @@ fn checked(op: &'static str, x: &TracedTensor) -> Result<(), TraceStop> {
     Ok(())
 }
 
-/// Returns whether there are no elements, so that there is nothing around them.
+/// Returns whether an image has no elements, so that nothing has to be computed.
 fn is_empty(on: &Tracer, x: &TracedTensor) -> bool {
     on.extents(x).iter().any(|extent| extent.is(0))
 }
 
-/// Correlates the last two dimensions with filters of `reach` elements on each side of the middle: `[.., h, w]` to one
-/// channel for each filter, `[n, filters, h, w]`.
+/// Correlates the last two dimensions with filters that extend `reach` elements on each side of the centre. The
+/// operand is `[.., h, w]`, and the result has one channel per filter, `[n, filters, h, w]`.
 fn correlated(
     on: &Tracer,
     x: &TracedTensor,
@@ -45,7 +45,7 @@ fn correlated(
     let padded = on.pad(&on.reshape_to(x, &flat)?, None, &pads, border)?;
     let window = reach.map(|reach| 2 * reach + 1);
     let count = weights.len() / (window[0] * window[1]).max(1);
-    // As `f32` where the image is: the host makes no other floats for it.
+    // The filters are created as `f32`, so that the host needs no wider floats unless the image is `f64`.
     let filters =
         on.host(&[count, 1, window[0], window[1]], &weights.iter().map(|&w| w as f32).collect::<Vec<_>>())?;
     let filters = if x.dtype() == crate::DataType::F64 {
@@ -56,7 +56,7 @@ fn correlated(
     on.conv(&padded, &filters, None, ConvOptions::default())
 }
 
-/// Computes the weights of a Gaussian function, which add up to 1.
+/// Computes the normalized weights of a Gaussian function.
 fn gaussian(sigma: f64) -> Vec<f64> {
     let reach = (3.0 * sigma).ceil() as i64;
     let weight = |i: i64| {
@@ -68,14 +68,14 @@ fn gaussian(sigma: f64) -> Vec<f64> {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// Blurs floats.
+/// Blurs an image of floats.
 fn blurred(on: &Tracer, x: &TracedTensor, sigma: f64, border: Border) -> Result<TracedTensor, TraceStop> {
     let weights = gaussian(sigma);
     let reach = weights.len() / 2;
     if reach == 0 {
         return on.identity(x);
     }
-    // First along the width, then along the height.
+    // A Gaussian filter is separable: it is applied along the width and then along the height.
     let y = correlated(on, x, [0, reach], &weights, border)?;
     on.reshape_to(&correlated(on, &y, [reach, 0], &weights, border)?, &on.extents(x))
 }
@@ -121,7 +121,7 @@ pub fn sharpen(
     })
 }
 
-/// The filters of the derivatives along the width and the height.
+/// The Sobel filters for the derivatives along the width and the height.
 const ALONG_WIDTH: [f64; 9] = [-1.0, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0];
 const ALONG_HEIGHT: [f64; 9] = [-1.0, -2.0, -1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1.0];
 

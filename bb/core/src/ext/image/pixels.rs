@@ -1,4 +1,4 @@
-//! Functions of single pixels.
+//! Functions that treat each pixel separately.
 
 use crate::ext::{fail, math, types};
 use crate::prelude::*;
@@ -9,7 +9,8 @@ use DataType::{BF16, F16, F32, F64, U8};
 /// The element types of images.
 pub(super) const PIXELS: &[DataType] = &[F16, BF16, F32, F64, U8];
 
-/// Computes `f` of floats. 16-bit floats and bytes are computed in `f32`; bytes are rounded and limited.
+/// Applies `f` to an image of floats. 16-bit floats and bytes are converted to `f32`; byte results are
+/// rounded and clamped.
 pub(super) fn on_pixels(
     on: &Tracer,
     op: &'static str,
@@ -24,12 +25,12 @@ pub(super) fn on_pixels(
     math::to(on, &limited(on, &y, 255.0)?, U8)
 }
 
-/// Limits floats to the range from 0 to `most`.
+/// Clamps floats to the range from 0 to `most`.
 fn limited(on: &Tracer, x: &TracedTensor, most: f64) -> Result<TracedTensor, TraceStop> {
     on.clip(x, Some(&on.scalar_like(x, 0.0)?), Some(&on.scalar_like(x, most)?))
 }
 
-/// The greatest value of a pixel.
+/// Returns the maximum value of a pixel.
 fn greatest(dtype: DataType) -> f64 {
     if dtype == U8 { 255.0 } else { 1.0 }
 }
@@ -59,10 +60,10 @@ pub fn grayscale(
     on_pixels(on, OP, x, |x| luminance(on, x, at as i64, weights))
 }
 
-/// The weights of red, green and blue. Source: ITU-R BT.601.
+/// The luminance weights of red, green and blue. Source: ITU-R BT.601.
 const BT601: [f64; 3] = [0.299, 0.587, 0.114];
 
-/// Adds up three channels of floats.
+/// Returns the weighted sum of three channels of floats.
 fn luminance(on: &Tracer, x: &TracedTensor, axis: i64, weights: [f64; 3]) -> Result<TracedTensor, TraceStop> {
     let channels = on.split(x, axis, &[1, 1, 1])?;
     let mut sum = None;
@@ -83,7 +84,7 @@ fn luminance(on: &Tracer, x: &TracedTensor, axis: i64, weights: [f64; 3]) -> Res
 pub fn threshold(on: &Tracer, x: &TracedTensor, value: f64) -> Result<TracedTensor, TraceStop> {
     const OP: &str = "threshold";
     types::take(OP, x, PIXELS)?;
-    // Halves are compared as `f32`, because the value may be between two of them.
+    // 16-bit floats are compared as `f32`, because the value may be between two 16-bit floats.
     let wide = if x.dtype() == F64 { x.clone() } else { math::to(on, x, F32)? };
     let above = on.greater(&wide, &on.scalar_like(&wide, value)?)?;
     on.r#where(&above, &on.scalar_like(x, greatest(x.dtype()))?, &on.scalar_like(x, 0.0)?)

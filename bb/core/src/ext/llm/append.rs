@@ -64,7 +64,7 @@ pub fn kv_append(
     let all = batch.times(&heads).times(&side);
     let first = math::to(on, &first, DataType::I64)?;
     let (places, nothing) = (on.iota(&zero, &one, room)?, on.host(&[], &[0i64])?);
-    // Which of the new positions goes to each place, if any does: `[b, t]`.
+    // The index of the new position that is stored at each position of the cache, if any: `[b, t]`.
     let mut which = on.sub(&places, &first)?;
     if circular {
         which = on.modulo(&which, &number(room)?, false)?;
@@ -72,7 +72,8 @@ pub fn kv_append(
     let written = on.and(&on.greater_or_equal(&which, &nothing)?, &on.less(&which, &number(count)?)?)?;
     let mut chosen = on.r#where(&written, &on.add(&which, &number(room)?)?, &places)?;
     if !circular {
-        // What does not fit must not be cut short: an index behind the last row fails.
+        // New positions that do not fit must not be dropped silently: an out-of-range index makes the gather
+        // fail.
         let last = number(&room.minus(count))?;
         let beyond = on.or(&on.less(&first, &nothing)?, &on.greater(&first, &last)?)?;
         chosen = on.r#where(&beyond, &number(&all)?, &chosen)?;

@@ -1,4 +1,4 @@
-//! Attention to a cache that grows with each call.
+//! Attention to a key-value cache that grows with each call.
 
 use super::{Reach, reached};
 use crate::ext::{AttentionOptions, CachedAttentionOptions, Extent, fail, types};
@@ -8,7 +8,7 @@ use crate::{Error, Tensor};
 
 const OP: &str = "cached_attention";
 
-/// Returns which positions a query reaches.
+/// Returns the range of positions that a query may attend to.
 pub(super) fn reach(op: &'static str, causal: bool, left: Option<i64>) -> Result<Reach, TraceStop> {
     match left {
         Some(left) if left < 0 => fail(Error::Operator {
@@ -40,7 +40,7 @@ pub fn excluding(
 
 /// The body of [`Llm::cached_attention`](crate::ext::Llm::cached_attention).
 ///
-/// A single query needs no mask: the keys that it reaches follow each other up to the last one.
+/// A single query needs no mask: the keys that it may attend to are consecutive, so they are sliced.
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 pub fn cached_attention(
     on: &Tracer,

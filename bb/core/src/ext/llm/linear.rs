@@ -1,4 +1,4 @@
-//! Products with matrices whose rows are the columns of the product.
+//! Matrix products with a transposed weight: row `j` of the weight gives column `j` of the result.
 
 use crate::ext::{Border, MatMulNBitsOptions, QuantizedLinearOptions, fail, math, types};
 use crate::prelude::*;
@@ -31,7 +31,7 @@ pub fn linear(
     biased(on, OP, on.matmul(x, &columns)?, bias)
 }
 
-/// Adds a bias, which broadcasts to `y`.
+/// Adds a bias that broadcasts to `y`.
 fn biased(
     on: &Tracer,
     op: &'static str,
@@ -46,7 +46,8 @@ fn biased(
 
 /// The body of [`Llm::quantized_linear`](crate::ext::Llm::quantized_linear).
 ///
-/// Weights with an integer in each element become bytes, whose zero points move with them, so that one product serves both layouts.
+/// Weights that store one integer per element are converted to unsigned bytes, with shifted zero points. So the same
+/// product serves both layouts.
 pub fn quantized_linear(
     on: &Tracer,
     x: &TracedTensor,
@@ -128,7 +129,7 @@ pub fn quantized_linear(
     biased(on, OP, product, bias)
 }
 
-/// Integers of 4 and 8 bits as bytes: those with a sign count from 128.
+/// Converts integers of 4 and 8 bits to unsigned bytes. Signed integers are shifted by 128.
 fn bytes(on: &Tracer, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
     match x.dtype() {
         U8 => Ok(x.clone()),

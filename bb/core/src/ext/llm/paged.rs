@@ -1,4 +1,4 @@
-//! Attention to keys and values in blocks, which a table finds.
+//! Attention to keys and values that are stored in blocks. A table lists the blocks of each sequence.
 
 use super::cached::{excluding, reach};
 use super::reached;
@@ -11,7 +11,7 @@ const OP: &str = "paged_attention";
 
 /// The body of [`Llm::paged_attention`](crate::ext::Llm::paged_attention).
 ///
-/// It gathers the blocks of each sequence, and masks the positions that the sequence does not have.
+/// It gathers the blocks of each sequence, and masks positions beyond the length of the sequence.
 pub fn paged_attention(
     on: &Tracer,
     q: &TracedTensor,
@@ -49,19 +49,21 @@ pub fn paged_attention(
     let nothing = on.host(&[], &[0i64])?;
     let (table, lengths) = (math::to(on, table, DataType::I64)?, math::to(on, lengths, DataType::I64)?);
     let of_row = on.unsqueeze(&lengths, &[1])?;
-    // Which entries lead to a block: `[b, m]`.
+    // Whether each table entry refers to a block that is in use: `[b, m]`.
     let filled = on.less(&on.iota(&zero, z, m)?, &of_row)?;
     let used = on.and(&filled, &on.greater_or_equal(&table, &nothing)?)?;
     let blocks = on.r#where(&used, &table, &nothing)?;
-    // A sequence that is longer than its table must not be cut short: an index behind the last block fails.
+    // A sequence that is longer than its table must not be truncated silently: an out-of-range index makes
+    // the gather fail.
     let beyond = on.greater(&of_row, &number(&keys)?)?;
     let blocks = on.r#where(&beyond, &number(n)?, &blocks)?;
-    // Which positions there are: `[b, 1, 1, t]`.
+    // Whether each position exists: `[b, 1, 1, t]`.
     let places = on.iota(&zero, &one, &keys)?;
     let of_places = on.gather(&used, &on.div(&places, &number(z)?)?, 1)?;
     let there = on.and(&on.less(&places, &of_row)?, &of_places)?;
     let there = on.unsqueeze(&there, &[1, 2])?;
-    // Positions without contents may hold anything, NaN too, which would reach every sum.
+    // Unused positions may contain anything, also NaN, which would spread to every sum. So they are replaced
+    // by zeros.
     let column = on.transpose(&there, &[0, 1, 3, 2])?;
     let laid_out = |x: &TracedTensor, width: &Extent| -> Result<TracedTensor, TraceStop> {
         let found = on.transpose(&on.gather(x, &blocks, 0)?, &[0, 3, 1, 2, 4])?;

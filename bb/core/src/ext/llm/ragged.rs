@@ -1,4 +1,4 @@
-//! Attention of new positions of several sequences, whose pasts are stored in blocks.
+//! Attention for new positions of several sequences, whose earlier positions (pasts) are stored in blocks.
 
 use super::cached::{excluding, reach};
 use crate::ext::{AttentionOptions, Extent, RaggedAttentionOptions, fail, math, types};
@@ -8,19 +8,20 @@ use crate::{DataType, Error, Tensor};
 
 const OP: &str = "ragged_attention";
 
-/// The sequences of the new positions of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention), as numbers.
+/// The assignment of new positions to sequences in [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention).
 pub struct Sequences {
-    /// For each new position, the number of its sequence: `[n]`.
+    /// The index of the sequence of each new position: `[n]`.
     pub of: TracedTensor,
-    /// For each new position, its position in its sequence: `[n]`.
+    /// The index of each new position in its sequence: `[n]`.
     pub places: TracedTensor,
-    /// How many positions each past has: `[b]`.
+    /// The number of past positions of each sequence: `[b]`.
     pub pasts: TracedTensor,
 }
 
 /// The body of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention).
 ///
-/// It gathers the pasts of all sequences, computes all products with them, and masks the products with other sequences.
+/// It gathers the pasts of all sequences, computes the scores for all of them, and masks the scores for other
+/// sequences.
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 pub fn ragged_attention(
     on: &Tracer,
@@ -123,8 +124,8 @@ fn scales(given: [Option<&TracedTensor>; 2]) -> Result<Option<[&TracedTensor; 2]
     }
 }
 
-/// Finds the sequence and the place of each of `count` new positions. A past has at most `room` positions. If starts or pasts are
-/// wrong, an index behind the last one fails.
+/// Finds the sequence of each of `count` new positions, and its index in the sequence. A past has at most `room`
+/// positions. If starts or pasts are invalid, an out-of-range index makes the gather fail.
 ///
 /// # Errors
 ///
@@ -144,7 +145,7 @@ pub fn sequences(
     let index = on.iota(&zero, &one, count)?;
     let counted =
         |x: &TracedTensor, axis: i64| on.reduce_sum(&math::to(on, x, DataType::I64)?, &[axis], false);
-    // As many sequences end at a position or before it as stand before its own.
+    // The index of a position's sequence equals the number of sequences that end at or before the position.
     let of = counted(&on.less_or_equal(&on.unsqueeze(&ends, &[0])?, &on.unsqueeze(&index, &[1])?)?, 1)?;
     let nothing = number(&zero)?;
     let first = on.slice(&starts, &[0], &[1], &[0], &[])?;
@@ -165,7 +166,7 @@ pub fn sequences(
     Ok(Sequences { places: on.add(&index, &offsets)?, of, pasts })
 }
 
-/// Returns the mask of attention among the new positions, queries by keys: `[n, n]`.
+/// Returns the mask of attention among the new positions, with queries as rows and keys as columns: `[n, n]`.
 fn among(
     on: &Tracer,
     Sequences { of, places, .. }: &Sequences,
@@ -183,14 +184,14 @@ fn among(
     }
 }
 
-/// The pasts of all sequences.
+/// The stored pasts of all sequences.
 struct Past<'a> {
-    /// Keys and values: `[c, z, g, d]` each.
+    /// The keys and the values: `[c, z, g, d]` each.
     blocks: [&'a TracedTensor; 2],
-    /// The scales of keys and values that are integers: `[c, z, g]` each.
+    /// The scales of quantized keys and values: `[c, z, g]` each.
     scales: [Option<&'a TracedTensor>; 2],
     table: &'a TracedTensor,
-    /// The positions that a sequence has room for in the table.
+    /// The maximum number of past positions of a sequence, which the table's size determines.
     room: &'a Extent,
 }
 
@@ -213,7 +214,8 @@ impl Past<'_> {
         let of_row = on.unsqueeze(pasts, &[1])?;
         let table = math::to(on, self.table, DataType::I64)?;
         let used = on.less(&on.iota(&zero, &size, &on.extent(&table, 1))?, &of_row)?;
-        // A negative entry would count from the end; an index behind the last block fails.
+        // A negative entry would count from the end, so it is replaced by an out-of-range index, which makes the gather
+        // fail.
         let table = on.r#where(&on.less(&table, &nothing)?, &number(&blocks)?, &table)?;
         let table = on.r#where(&used, &table, &nothing)?;
         let column = on.iota(&zero, &one, self.room)?;
@@ -230,7 +232,8 @@ impl Past<'_> {
             if let Some(scale) = scale {
                 x = on.mul(&math::to(on, &x, DataType::F32)?, &on.unsqueeze(&rows(scale)?, &[2])?)?;
             }
-            // Positions without contents may hold anything, NaN too, which would reach every sum.
+            // Unused positions may contain anything, also NaN, which would spread to every sum. So they are replaced by
+            // zeros.
             on.r#where(&filled, &x, &on.scalar_like(&x, 0.0)?)
         };
         let [k_scale, v_scale] = self.scales;

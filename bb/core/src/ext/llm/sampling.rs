@@ -1,4 +1,4 @@
-//! Drawing tokens by their logits.
+//! Samples tokens from their logits.
 
 use crate::ext::{HostKernel, Mersenne, SampleTokenOptions, fail, integers, types};
 use crate::prelude::*;
@@ -68,27 +68,28 @@ pub fn sample_token(
     }
     let numbers = vec![temperature, top_p, repetition_penalty, frequency_penalty, presence_penalty];
     let params = [Param::Floats(numbers.into()), Param::Int(top_k), Param::OptInt(seed)];
-    // Greedy choices do not depend on the seed.
+    // With temperature 0 the choice is greedy, and does not depend on a seed.
     let body = if seed.is_some() || temperature == 0.0 { &DRAWN_OF_SEED } else { &DRAWN };
     let drawn = on.on_host(body, &[Some(logits), previous], &params, &[(DataType::I64, rows)])?;
     let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
     Ok(drawn.into_iter().next().ok_or_else(missing)?)
 }
 
-/// How a token is drawn.
+/// The parameters of sampling.
 struct Sampling {
     temperature: f64,
     top_p: f64,
-    /// The factor that divides or multiplies the logits of tokens that have occurred.
+    /// The repetition penalty: the factor that divides positive and multiplies negative logits of tokens that
+    /// have occurred.
     repetition: f64,
-    /// The number that is subtracted from them for each occurrence.
+    /// The frequency penalty: the number that is subtracted from a token's logit for each occurrence.
     frequency: f64,
-    /// The number that is subtracted from them once.
+    /// The presence penalty: the number that is subtracted once from the logit of a token that has occurred.
     presence: f64,
     top_k: usize,
 }
 
-/// Draws on the host: the kernel of the operation.
+/// The host kernel of the operation: samples a token for each row.
 fn sampled(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let Some(logits) = inputs.first().copied().flatten() else {
         return Err(Error::Operand { op: OP, index: 0, expected: "a tensor" });
@@ -120,7 +121,7 @@ fn sampled(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     Ok(vec![TensorData::new(rows, &tokens)?])
 }
 
-/// Draws a token by a number from 0 to 1.
+/// Selects a token with a random number `drawn` from 0 to 1.
 fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize) -> Result<i64, Error> {
     if let Some(at) = logits.iter().position(|logit| logit.is_nan()) {
         return Err(wrong("logits", format!("has NaN for the token {at} of row {row}")));
@@ -146,13 +147,14 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
     {
         return Err(unknown(token, logits.len(), row));
     }
-    // The most probable first, and of equal ones the first.
+    // Tokens are ordered by decreasing logit. If logits are equal, the token with the lower index comes
+    // first.
     let mut pace = Pace::new();
     let mut compare = |a: &(f64, i64), b: &(f64, i64)| {
         pace.step(1);
         b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
     };
-    // Both zeros are one number.
+    // Adding 0 converts -0 to +0, so that both zeros compare equal.
     order.iter_mut().for_each(|(logit, _)| *logit += 0.0);
     let kept = if how.temperature == 0.0 { 1 } else { how.top_k.min(order.len()) };
     if kept < order.len() {
@@ -169,7 +171,7 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
     if how.temperature == 0.0 {
         return Ok(best);
     }
-    // Infinite logits share all probability.
+    // If there are infinite logits, they share the whole probability.
     let weight = |logit: f64| match most == f64::INFINITY {
         true => f64::from(u8::from(logit == most)),
         false => ((logit - most) / how.temperature).exp(),
@@ -177,7 +179,7 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
     order.iter_mut().for_each(|(logit, _)| *logit = weight(*logit));
     let total: f64 = order.iter().map(|(weight, _)| weight).sum();
     let mut sum = 0.0;
-    // The fewest tokens that reach the probability, at least one.
+    // The smallest number of tokens whose probabilities add up to `top_p`, but at least one.
     let reach = order.iter().position(|(weight, _)| {
         sum += weight;
         sum >= how.top_p * total
@@ -191,7 +193,8 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
         sum += weight;
         *weight > 0.0 && sum > drawn * total
     });
-    // Sums are rounded, so that none may exceed the product.
+    // Sums are rounded, so possibly no sum exceeds the product. Then the last token with a positive weight is
+    // used.
     let last = order.iter().rev().find(|(weight, _)| *weight > 0.0);
     Ok(chosen.or(last).map_or(best, |&(_, token)| token))
 }

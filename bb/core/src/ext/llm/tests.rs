@@ -1,4 +1,5 @@
-//! Tests which extents a trace of an operation depends on. What operations compute is tested on backends, in `tests/tests/operators/families`.
+//! Tests which extents a trace is tied to. The results of operations are tested on backends, in
+//! `tests/tests/operators/families`.
 
 use crate::Tensor;
 use crate::ext::{
@@ -9,7 +10,7 @@ use crate::trace::{InputIndex, TableIndex, TraceStop, TracedTensor, Tracer, Vari
 use bb_ir::DataType::{self, F32, I8, I64, U8};
 use bb_ir::op::Border;
 
-/// Traces a function, and returns whether the trace is tied to each of the extents of each input.
+/// Traces a function, and returns the axes of each input that the trace is tied to.
 fn tied_extents(
     inputs: &[(DataType, &[usize])],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
@@ -45,7 +46,7 @@ fn attention_holds_for_caches_of_any_length() {
         let ties = tied_extents(&inputs, |on, x| {
             on.cached_attention(&x[0], &x[1], &x[2], Some(&x[3]), Some(&x[4]), None, options)
         });
-        // The numbers of heads and the depth, by whose root products are divided, belong to the model.
+        // The number of heads and the depth, whose square root divides the scores, are constants of the model.
         assert!(ties.iter().flatten().all(|axis| [1, 3].contains(axis)), "{left:?}, {queries}: {ties:?}");
     }
 }
@@ -84,7 +85,7 @@ fn paged_attention_and_caches_hold_for_all_blocks_and_sequences() {
                 &x[0], &x[1], &x[2], &x[3], &x[4], &x[5], &x[6], &x[7], scales[0], scales[1], options,
             )?])
         });
-        // The numbers of heads and the depth belong to the model.
+        // The number of heads and the depth are constants of the model.
         assert!(ties.iter().take(3).flatten().all(|&axis| axis > 0), "{ties:?}");
         assert!(ties.iter().skip(3).take(2).flatten().all(|&axis| axis > 1), "{ties:?}");
         assert!(ties.iter().skip(5).take(3).all(Vec::is_empty), "{ties:?}");
@@ -122,7 +123,7 @@ fn weights_and_images_may_tie_a_trace_but_not_batches() {
     assert!(ties[0].is_empty(), "{ties:?}");
 }
 
-/// Bodies that read no elements are graphs of primitives; a draw is a step on the host, which waits for the logits.
+/// Bodies that read no elements are graphs of primitives. Sampling is one step on the host, which needs the logits.
 #[test]
 fn a_draw_is_one_step() {
     let on = Tracer::default();

@@ -1,4 +1,4 @@
-//! Element-wise operations on quantised tensors, and tables of them.
+//! Element-wise operations on quantised tensors, and lookup tables.
 
 use super::NUMBERS;
 use crate::ext::{math, types};
@@ -7,7 +7,7 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{DataType, Error, Tensor};
 use DataType::{I8, I32, U8};
 
-/// Returns the dequantized numbers of a tensor, by one scale and zero point.
+/// Returns the dequantized elements of a tensor, with one scale and zero point.
 pub fn numbers(
     on: &Tracer,
     x: &TracedTensor,
@@ -18,7 +18,7 @@ pub fn numbers(
     on.mul(&wide, &on.reshape(scale, &[])?)
 }
 
-/// A tensor as `i32`, less its zero point: one number, or what broadcasts to the tensor.
+/// Returns a tensor minus its zero point, as `i32`. The zero point is a scalar or broadcasts to the tensor.
 pub fn less_one(
     on: &Tracer,
     x: &TracedTensor,
@@ -33,7 +33,7 @@ pub fn less_one(
     on.sub(&wide, &if single { on.reshape(&zero, &[])? } else { zero })
 }
 
-/// Quantises by one scale and zero point.
+/// Quantises with one scale and zero point.
 pub fn quantized(
     on: &Tracer,
     y: &TracedTensor,

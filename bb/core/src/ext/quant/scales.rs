@@ -1,4 +1,4 @@
-//! Scales for all of a tensor, along a dimension, and for blocks along it.
+//! Quantisation with scales per tensor, per entry of a dimension, or per block.
 
 use super::{bounds, less_zero};
 use crate::error::NodePart;
@@ -11,13 +11,14 @@ use DataType::{
     U16,
 };
 
-/// The types of quantised tensors.
+/// The element types of quantised tensors.
 const QUANTIZED: &[DataType] = &[
     I2, I4, I8, I16, I32, U2, U4, U8, U16, F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F16,
     BF16,
 ];
 
-/// Reshapes a scale or zero point to the dimensions of `x`: along `axis`, or by blocks along it.
+/// Reshapes a scale or zero point so that it broadcasts to `x`: per entry of `axis`, or per block along
+/// `axis`.
 pub fn along(
     on: &Tracer,
     x: &TracedTensor,
@@ -36,17 +37,18 @@ pub fn along(
     if block <= 0 {
         return Ok(scale.clone());
     }
-    // If one block holds all elements, the scale broadcasts, because kernels for that are faster.
+    // If one block contains all elements, the scale broadcasts without a gather, because kernels are faster
+    // for that.
     if on.extent(scale, axis).is(1) && Extent::from(block).at_least(&on.extent(x, axis)) {
         return on.identity(scale);
     }
-    // Each scale serves the next `block` elements; the last block may be short.
+    // Each scale applies to `block` elements. The last block may be shorter.
     let places = on.iota(&0i64.into(), &1i64.into(), &on.extent(x, axis))?;
     let blocks = on.div(&places, &on.host(&[], &[block])?)?;
     on.gather(scale, &blocks, axis as i64)
 }
 
-/// Refuses a scale or zero point whose extents do not say which elements it is for.
+/// Returns an error if the shape of a scale or zero point does not match the tensor.
 fn checked(
     on: &Tracer,
     op: &'static str,
@@ -129,7 +131,7 @@ pub fn dequantize(
     on.dequantize_linear(x, &scale, zero.as_ref(), to)
 }
 
-/// Reshapes a scale and a zero point to the dimensions of `x`.
+/// Reshapes a scale and a zero point so that they broadcast to `x`.
 fn placed(
     on: &Tracer,
     op: &'static str,
@@ -142,7 +144,7 @@ fn placed(
             let Some(given) = given else { return Ok(None) };
             checked(on, op, (name, given), x, layout)?;
             let dtype = given.dtype();
-            // Backends may lack storage types, and move their values as numbers that hold them.
+            // Backends may lack storage types, so their values are moved in a wider type.
             let held = match dtype {
                 _ if dtype.is_compute() || layout.1 == 0 => dtype,
                 _ if bounds(dtype).is_some() => I32,
@@ -181,7 +183,7 @@ pub fn scaled_matmul(
         let a = less_zero(on, a, a_zero, true, DataType::F32)?;
         on.matmul(&a, &less_zero(on, b, b_zero, false, DataType::F32)?)?
     };
-    // Scales of halves and their product are applied in `f32`, and rounded once.
+    // 16-bit scales and their product are applied in `f32`, and the result is rounded once.
     let wide = math::common(a_scale.dtype(), DataType::F32);
     let by_row = match a_scale.rank() {
         1 if a.rank() > 1 && a_scale.shape() != [1] => on.unsqueeze(a_scale, &[1])?,

@@ -1,13 +1,13 @@
-//! The functions that recurrent cells apply, by names and by numbers.
+//! The activation functions of recurrent cells, by name and by number.
 
 use crate::Error;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-/// An element-wise function that a recurrent cell applies at the end of a gate.
+/// An element-wise function that a recurrent cell applies to a gate.
 ///
-/// The options of [`Nn::lstm`](crate::ext::Nn::lstm) and of the other cells list functions by their numbers, and their
-/// parameters: [`decode`](Activation::decode) reads both.
+/// The options of [`Nn::lstm`](crate::ext::Nn::lstm) and of the other cells list the numbers of functions, and their
+/// parameters. [`decode`](Activation::decode) decodes both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
     /// `alpha * x + beta`.
@@ -17,19 +17,19 @@ pub enum Activation {
         /// The summand.
         beta: f64,
     },
-    /// `x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+    /// `x` if it is positive, otherwise `alpha * (exp(x) - 1)`.
     Elu {
         /// The factor.
         alpha: f64,
     },
-    /// `alpha * x + beta`, limited to the range from 0 to 1.
+    /// `alpha * x + beta`, clamped to the range from 0 to 1.
     HardSigmoid {
         /// The factor.
         alpha: f64,
         /// The summand.
         beta: f64,
     },
-    /// `x` where it is positive, `alpha * x` elsewhere.
+    /// `x` if it is positive, otherwise `alpha * x`.
     LeakyRelu {
         /// The factor.
         alpha: f64,
@@ -51,9 +51,9 @@ pub enum Activation {
     Softsign,
     /// The hyperbolic tangent.
     Tanh,
-    /// `x` from `alpha` on, 0 elsewhere.
+    /// `x` if it is at least `alpha`, otherwise 0.
     ThresholdedRelu {
-        /// The least element that stays.
+        /// The threshold.
         alpha: f64,
     },
 }
@@ -74,7 +74,8 @@ const NUMBERED: [fn(f64, f64) -> Activation; 11] = [
 ];
 
 impl Activation {
-    /// Makes the function called `name`, in any case of letters; parameters come from the lists, or are the defaults.
+    /// Returns the function with this name, ignoring case. Parameters are taken from the lists; missing ones have their
+    /// defaults.
     pub fn new(name: &str, alphas: &mut Parameters<'_>, betas: &mut Parameters<'_>) -> Option<Activation> {
         Some(match name.to_ascii_lowercase().as_str() {
             "affine" => Activation::Affine { alpha: alphas.or(1.0), beta: betas.or(0.0) },
@@ -92,7 +93,7 @@ impl Activation {
         })
     }
 
-    /// Returns the number of the function, and its parameters `alpha` and `beta`, 0 where it has none.
+    /// Returns the number of the function, and its parameters `alpha` and `beta`. A missing parameter is 0.
     pub fn encode(self) -> (i64, [f64; 2]) {
         match self {
             Activation::Affine { alpha, beta } => (0, [alpha, beta]),
@@ -109,12 +110,12 @@ impl Activation {
         }
     }
 
-    /// Reads the functions of a cell from the options of its operation: their numbers, and two parameters for each. If no
-    /// functions are listed, they are those that `defaults` names.
+    /// Decodes the functions of a cell from the options of its operation: their numbers, and two parameters for each.
+    /// If the list of functions is empty, the functions named in `defaults` are used.
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the lists do not fit each other or the cell, or if no function has a number.
+    /// [`Error::Operator`] if the lengths of the lists do not match, or if there is no function with a number.
     pub fn decode(
         op: &'static str,
         defaults: &[&str],
@@ -148,7 +149,7 @@ impl Activation {
             .collect()
     }
 
-    /// Makes the function called `name`; parameters that are not given are the defaults.
+    /// Returns the function with this name. Parameters that are `None` have their defaults.
     pub fn named(name: &str, alpha: Option<f32>, beta: Option<f32>) -> Option<Activation> {
         let (alpha, beta) = (alpha.as_slice().iter(), beta.as_slice().iter());
         Activation::new(name, &mut Parameters(alpha), &mut Parameters(beta))
@@ -177,7 +178,8 @@ impl Activation {
     }
 }
 
-/// Parameters that an attribute lists, in the order of the functions. Each function takes its own number of parameters.
+/// The parameters that an attribute lists, in the order of the functions. Each function consumes the parameters that it
+/// has.
 pub struct Parameters<'a>(pub std::slice::Iter<'a, f32>);
 
 impl Parameters<'_> {

@@ -8,22 +8,22 @@ use crate::trace::{TraceStop, TracedTensor, Tracer};
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One gate, which is the new state.
+    /// A cell with one gate, which is the new state.
     Rnn,
-    /// Update, reset and hidden gates.
+    /// A cell with update, reset and hidden gates.
     Gru {
-        /// Whether the reset gate scales the product with the state rather than the state.
+        /// Whether the reset gate scales the product of weights and state, instead of the state.
         linear_before_reset: bool,
     },
-    /// Input, output, forget and cell gates, and a cell state in addition to the hidden state.
+    /// A cell with input, output, forget and cell gates, and a cell state in addition to the hidden state.
     Lstm {
-        /// Whether the forget gate is one minus the input gate.
+        /// Whether the forget gate equals one minus the input gate.
         input_forget: bool,
     },
 }
 
 impl Kind {
-    /// The number of gates.
+    /// Returns the number of gates.
     pub fn gates(self) -> usize {
         match self {
             Kind::Rnn => 1,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The names of the activations of one direction where none are given.
+    /// Returns the names of the default activations of one direction.
     pub fn activations(self) -> &'static [&'static str] {
         match self {
             Kind::Rnn => &["Tanh"],
@@ -42,33 +42,33 @@ impl Kind {
     }
 }
 
-/// The state that a step passes to the next, each `[n, h]`.
+/// The state that a step passes to the next step. Each tensor is `[n, h]`.
 #[derive(Debug, Clone)]
 pub struct State {
     /// The hidden state.
     pub hidden: TracedTensor,
-    /// The cell state; only an LSTM has one.
+    /// The cell state. Only an LSTM has one.
     pub cell: Option<TracedTensor>,
 }
 
-/// Multiplies a state, `[n, h]`, with the recurrence weights.
+/// A function that multiplies a state, `[n, h]`, with the recurrence weights.
 pub(crate) type Project<'a> = &'a dyn Fn(&TracedTensor) -> Result<TracedTensor, TraceStop>;
 
-/// A cell of one direction.
+/// A recurrent cell for one direction.
 pub struct Cell<'a> {
     pub(crate) kind: Kind,
     /// The number of elements of a state.
     pub(crate) hidden: usize,
-    /// The product with the recurrence weights, `[h, gates * h]`, without the weights that are multiplied separately.
+    /// The product with the recurrence weights, `[h, gates * h]`, except the weights in `late_weights`.
     pub(crate) project: Project<'a>,
-    /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
+    /// The recurrence weights of the hidden gate, `[h, h]`, for a GRU that resets the state before applying them.
     pub(crate) late_weights: Option<TracedTensor>,
-    /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
+    /// The recurrence bias of the hidden gate, `[h]`, for a GRU that adds it before applying the reset gate.
     pub(crate) late_bias: Option<TracedTensor>,
-    /// The weights of the cell state in the input, output and forget gates, each `[h]`.
+    /// The weights of the cell state in the input, output and forget gates (peepholes), each `[h]`.
     pub(crate) peepholes: Option<[TracedTensor; 3]>,
     pub(crate) activations: &'a [Activation],
-    /// The bound of the gates' sums.
+    /// The limit on the absolute values of the gates' sums.
     pub(crate) clip: Option<f64>,
 }
 
@@ -90,7 +90,7 @@ impl Cell<'_> {
         self.activations.get(index).copied().unwrap_or(Activation::Tanh).apply(on, x)
     }
 
-    /// Applies the activation at `index` to the sums of a gate, within the bound.
+    /// Clips the sums of a gate, and applies the activation at `index`.
     fn activate(&self, on: &Tracer, index: usize, x: &TracedTensor) -> Result<TracedTensor, TraceStop> {
         match self.clip {
             Some(most) => {
@@ -161,16 +161,16 @@ impl Cell<'_> {
         let cell = on.add(&on.mul(&f, old)?, &new)?;
         let output = match &self.peepholes {
             None => output,
-            // The output gate sees the new cell state.
+            // The output gate uses the new cell state.
             Some([_, po, _]) => self.activate(on, 0, &on.add(&output, &on.mul(po, &cell)?)?)?,
         };
-        // ONNX bounds "the input of activations"; runtimes agree that the bound does not apply to the cell state.
+        // ONNX clips "the input of activations"; runtimes agree that this does not include the cell state.
         let hidden = on.mul(&output, &self.plain(on, 2, &cell)?)?;
         Ok(State { hidden, cell: Some(cell) })
     }
 }
 
-/// Cuts the last dimension into a fixed number of parts.
+/// Splits the last dimension into `N` parts.
 pub fn parts<const N: usize>(
     on: &Tracer,
     x: &TracedTensor,

@@ -1,5 +1,5 @@
-//! Recurrent cells, run over time in one direction. The bodies unroll the steps, so that a plan of primitives has one
-//! group of instructions for each.
+//! Recurrent cells, run over time in one direction. The bodies unroll the steps, so a plan of primitives contains the
+//! operations of each step.
 
 mod activation;
 mod cell;
@@ -12,7 +12,7 @@ pub use activation::Activation;
 pub use activation::Parameters;
 pub use cell::{Cell, Kind, State, parts};
 
-/// The most steps that are unrolled.
+/// The maximum number of steps that are unrolled.
 pub const MOST_STEPS: usize = 1 << 16;
 
 /// The results of the steps of one direction.
@@ -28,9 +28,9 @@ pub struct Run {
 pub struct Steps<'a> {
     /// The projected inputs of all steps, `[s, n, gates * h]`.
     pub x: &'a TracedTensor,
-    /// The number of steps of each sequence, `[n]`; all steps if there is none.
+    /// The number of steps of each sequence, `[n]`; if it is `None`, all sequences have all steps.
     pub lengths: Option<&'a TracedTensor>,
-    /// Whether the last step comes first.
+    /// Whether the steps run from the last to the first.
     pub backwards: bool,
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn unroll(
     let [count, batch, gates] = of_x.as_slice() else {
         return crate::ext::fail(wrong(op, "x", format!("has rank {}, expected 3", steps.x.rank())));
     };
-    // The steps are unrolled, so that their number is the plan's.
+    // The steps are unrolled, so the plan is valid only for this number of steps.
     let count = usize::try_from(count.number()).unwrap_or(0);
     let shape: [Extent; 3] = [count.into(), batch.clone(), cell.hidden.into()];
     let rows = batch.times(&count.into());
-    // Of no elements there is nothing to compute, whatever the number of steps.
+    // If there are no elements, nothing is computed, even if the number of steps is large.
     if rows.is(0) || cell.hidden == 0 {
         let outputs = on.full_to(&shape, 0.0, steps.x.dtype())?;
         return Ok(Run { outputs, last: start });
@@ -91,7 +91,7 @@ pub(crate) fn unroll(
     Ok(Run { outputs: on.reshape_to(&outputs, &shape)?, last: state })
 }
 
-/// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
+/// Returns whether each step is within the length of its sequence, `[rows, 1]`; `None` if all are.
 fn mask(
     on: &Tracer,
     steps: &Steps<'_>,
@@ -108,23 +108,23 @@ fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem }
 }
 
-/// The operands of a row, and the extents that they have in common.
+/// The operands of an operation, and their common extents.
 struct RowOperands<'a> {
     on: &'a Tracer,
     op: &'static str,
     steps: Steps<'a>,
     weights: &'a TracedTensor,
-    /// The scale and the zero point of weights that are integers.
+    /// The scale and the zero point of quantized weights.
     quantized: Option<(&'a TracedTensor, Option<&'a TracedTensor>)>,
     start: State,
-    /// The weights of the cell state in the gates, one gate behind another.
+    /// The peephole weights of the gates, concatenated.
     peepholes: Option<&'a TracedTensor>,
     batch: Extent,
     hidden: usize,
 }
 
 impl<'a> RowOperands<'a> {
-    /// Holds the operands against each other.
+    /// Checks the operands against each other.
     #[expect(clippy::too_many_arguments, reason = "the operands of the rows")]
     fn new(
         on: &'a Tracer,
@@ -182,7 +182,7 @@ impl<'a> RowOperands<'a> {
         }
     }
 
-    /// Returns the results of the steps, or placeholders if the trace is shape-only.
+    /// Returns the results of the steps; if the trace needs only types, returns placeholders.
     fn run(
         self,
         kind: Kind,
@@ -201,7 +201,7 @@ impl<'a> RowOperands<'a> {
             return Ok(stand_ins);
         }
         if math::is_half(dtype) {
-            // The states stay in `f32` from step to step, and each result is rounded once.
+            // The states stay in `f32` between the steps, and each result is rounded once.
             let wide = |x: &TracedTensor| math::accumulated(on, x);
             let x = wide(self.steps.x)?;
             let weights = if self.quantized.is_none() { wide(weights)? } else { weights.clone() };
