@@ -1,6 +1,6 @@
-//! `bb new`: writes a crate for a backend, which compiles, and whose tests say what to write next.
+//! `bb new`: writes a crate for a backend. The crate compiles, and its tests report what to write next.
 //!
-//! It is a crate of its own that does not depend on `bb`, so that `cargo run -p bb-new` builds in seconds.
+//! This is a separate crate that does not depend on `bb`, so that `cargo run -p bb-new` builds in seconds.
 
 mod error;
 mod names;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// The primitives as methods that are not written yet. A test of the command line compares them with the table of primitives.
+/// The methods of the primitives, without implementations. A test of the command line checks them against the table of primitives.
 pub const STUBS: &str = include_str!("template/stubs.txt");
 
 /// The names of the backends and layers of this repository.
@@ -31,7 +31,7 @@ const BACKENDS: &[&str] = &[
 ];
 const LAYERS: &[&str] = &["check", "fault", "limit", "log", "metrics", "record", "trace"];
 
-/// The files of a crate: where each goes, and its text. `@…@` marks what depends on the name.
+/// The files of a new crate: their paths and texts. Placeholders `@…@` are replaced by names.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("template/cargo.txt")),
     ("README.md", include_str!("template/readme.txt")),
@@ -63,11 +63,11 @@ pub struct New {
 }
 
 impl New {
-    /// Writes the crate, and returns its folder.
+    /// Writes the crate. Returns its folder.
     ///
     /// # Errors
     ///
-    /// [`Error`] if the name cannot be used, no source of `bb` is given, or the folder has files or cannot be written.
+    /// [`Error`] if the name is not allowed, if no source of `bb` was passed, or if the folder is not empty or cannot be written.
     pub fn write(&self) -> Result<PathBuf> {
         let library = match self.whole_graph {
             true => include_str!("template/graph.txt"),
@@ -78,7 +78,7 @@ impl New {
         let names = Names::of(&self.name, code.chain([STUBS]))?;
         refuse_taken(&names.backend)?;
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.name));
-        // A folder with content is not overwritten.
+        // A folder that is not empty is not overwritten.
         let taken = std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
         if taken || folder.is_file() {
             return Err(Error::FolderTaken { path: folder });
@@ -99,12 +99,12 @@ impl New {
     }
 }
 
-/// Returns the sentence that is printed when a crate has been written.
+/// Returns the message for the user after a crate was written.
 pub fn written(folder: &Path) -> String {
     format!("a crate that compiles is in `{}`; there, `cargo test` says what to write", folder.display())
 }
 
-/// Refuses the name of a backend or a layer of this repository: no program could link both.
+/// Returns an error if a backend or a layer of this repository has the name, because no program could link both.
 fn refuse_taken(name: &str) -> Result<()> {
     match bundled(name) {
         Some(holder) => Err(Error::NameTaken { name: name.to_owned(), holder }),
@@ -112,7 +112,7 @@ fn refuse_taken(name: &str) -> Result<()> {
     }
 }
 
-/// Returns "backend" or "layer" if this repository has one of the name.
+/// Returns "backend" or "layer" if this repository has one with the name.
 pub fn bundled(name: &str) -> Option<&'static str> {
     match name {
         _ if BACKENDS.contains(&name) => Some("backend"),
@@ -121,9 +121,9 @@ pub fn bundled(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the sources of `bb` and `bb-cli` as a manifest has them: a checkout or a git repository.
+/// Returns the sources of `bb` and `bb-cli` for a manifest, which are paths in a checkout or a git repository.
 ///
-/// There is no default, because the registry has a crate `bb` of another author.
+/// There is no default, because the crate `bb` in the registry is another project.
 fn dependency(checkout: Option<&Path>, git: Option<&str>, folder: &Path) -> Result<[String; 2]> {
     match (checkout, git) {
         (Some(checkout), _) => in_checkout(checkout, folder),
@@ -136,7 +136,7 @@ fn dependency(checkout: Option<&Path>, git: Option<&str>, folder: &Path) -> Resu
     }
 }
 
-/// A relative path to the checkout stays relative: it is then seen from the crate's folder.
+/// Returns the sources in a checkout. A relative path to the checkout is converted to a path relative to the crate's folder.
 fn in_checkout(checkout: &Path, folder: &Path) -> Result<[String; 2]> {
     let found = checkout.join("bb/Cargo.toml").is_file() && checkout.join("cli/Cargo.toml").is_file();
     let absolute = checkout.canonicalize().ok().filter(|_| found);
@@ -147,11 +147,11 @@ fn in_checkout(checkout: &Path, folder: &Path) -> Result<[String; 2]> {
     Ok(["bb", "cli"].map(|part| format!("path = {}", quoted(&format!("{text}/{part}")))))
 }
 
-/// Returns the relative path from a folder to another, both absolute.
+/// Returns the relative path from one absolute folder to another.
 fn seen_from(from: &Path, to: &Path) -> PathBuf {
     let from = plain(from);
     let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
-    // Nothing in common is another drive.
+    // Without a common prefix, the folders are on different drives, so there is no relative path.
     if common == 0 {
         return to.to_owned();
     }
@@ -161,7 +161,7 @@ fn seen_from(from: &Path, to: &Path) -> PathBuf {
         .collect()
 }
 
-/// Resolves the links in the part of a path that exists, and `..` in the rest.
+/// Resolves the links in the existing part of a path, and `..` in the rest.
 fn plain(path: &Path) -> PathBuf {
     for parent in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (parent.canonicalize(), path.strip_prefix(parent)) {
@@ -171,7 +171,7 @@ fn plain(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Writes a string of TOML.
+/// Formats a TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -184,7 +184,7 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Puts names into a text.
+/// Replaces the placeholders in a text.
 fn filled(text: &str, names: &Names, [bb, cli]: &[String; 2]) -> String {
     text.replace("@name@", &names.backend)
         .replace("@crate@", &names.krate)
@@ -200,7 +200,7 @@ fn filled(text: &str, names: &Names, [bb, cli]: &[String; 2]) -> String {
 mod tests {
     use super::*;
 
-    /// The texts of `bb new` equal the committed files, which the authors' tests compile.
+    /// The generated files are equal to the committed files, which other tests compile.
     #[test]
     fn the_tests_compile_what_is_written() {
         let dependency = dependency(None, Some("https://example.org/bb.git"), Path::new("x")).unwrap();

@@ -2,25 +2,25 @@
 
 use crate::{Error, Result};
 
-/// The names of a backend in different places.
+/// The names of a backend in different contexts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// The crate, as in `my-chip`.
+    /// The name of the crate, as in `my-chip`.
     pub(crate) krate: String,
-    /// The crate in paths, as in `my_chip`.
+    /// The name of the crate in Rust paths, as in `my_chip`.
     pub(crate) module: String,
-    /// The name under which the backend is found, as in `my-chip`.
+    /// The name that users open the backend by, as in `my-chip`.
     pub(crate) backend: String,
-    /// The type, as in `MyChip`.
+    /// The name of the type, as in `MyChip`.
     pub(crate) ty: String,
 }
 
 impl Names {
-    /// Makes the names from the crate's name. `texts` are the Rust files that will use them.
+    /// Derives the names from the crate's name. `texts` are the Rust files that will contain them.
     ///
     /// # Errors
     ///
-    /// [`Error::CrateName`] and [`Error::WordTaken`] if the crate would not compile under this name.
+    /// [`Error::CrateName`] and [`Error::WordTaken`] if the crate would not compile with this name.
     pub(crate) fn of<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Names> {
         let letters =
             name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
@@ -46,7 +46,7 @@ impl Names {
     }
 }
 
-/// Returns true if Rust code has a word outside of comments.
+/// Returns whether Rust code contains a word outside of comments.
 fn uses(code: &str, word: &str) -> bool {
     let lines = code.lines().filter_map(|line| line.split("//").next());
     lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).any(|found| found == word)
@@ -96,7 +96,7 @@ const RESERVED: &[(&[&str], &str)] = &[
     (&["aux", "con", "nul", "prn"], "Windows has no folder of this name"),
 ];
 
-/// Returns true if a text between two marks is the name of a mark.
+/// Returns whether a text between two `@` is the name of a placeholder.
 #[cfg(test)]
 pub(crate) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic())
@@ -111,7 +111,7 @@ mod tests {
     fn names_follow_from_that_of_the_crate() {
         let names = Names::of("my-chip_2", []).unwrap();
         assert_eq!((names.module.as_str(), names.ty.as_str()), ("my_chip_2", "MyChip2"));
-        // Names of backends have no underscores.
+        // Names of backends contain no underscores.
         assert_eq!(names.backend, "my-chip-2");
     }
 

@@ -45,7 +45,7 @@ struct CompiledKey {
     memory: Option<NonZeroUsize>,
 }
 
-/// How rows are grouped into runs.
+/// The grouping of rows into runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// The first dimension is open, so a run has many rows.

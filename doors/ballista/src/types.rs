@@ -16,7 +16,7 @@ pub(crate) const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
 
 /// Returns the field of the elements of a list.
 pub(crate) fn item(of: ArrowType) -> FieldRef {
-    // DataFusion's own functions use this name and nullability, so they accept the lists without a cast.
+    // Uses the name and nullability of the lists in DataFusion's own functions, so that these accept the lists without a cast.
     Arc::new(Field::new("item", of, true))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn shape_error(input: &Input, got: Vec<Option<usize>>) -> Error {
     Error::Shape { input: input.name.clone(), expected: shape_text(input.row()), got }
 }
 
-/// How the lists of a column are reshaped to rows of an input.
+/// The reshaping of a column's lists to rows of an input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The lists are not reshaped.

@@ -1,4 +1,4 @@
-//! Clusters of processes on this machine.
+//! Tests clusters of processes on this machine.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
@@ -22,10 +22,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a query may take.
+/// The maximum time of a query.
 const QUERY: Duration = Duration::from_secs(180);
 
-/// A process that ends with its owner.
+/// A child process that is killed when this is dropped.
 struct Owned(Child);
 
 impl Drop for Owned {
@@ -45,7 +45,7 @@ fn spawn(args: &[&str]) -> (Owned, String) {
     (process, line.trim().to_owned())
 }
 
-/// A scheduler and executors, each with a folder of its own.
+/// A scheduler and executors, each with a separate folder.
 struct Cluster {
     executors: Vec<(Owned, tempfile::TempDir)>,
     address: String,
@@ -85,7 +85,7 @@ impl Cluster {
         self.executors.iter().map(|(process, _)| i64::from(process.0.id())).collect()
     }
 
-    /// Waits until all executors compute rows.
+    /// Waits until all executors have computed rows.
     fn warm(&self, context: &SessionContext) {
         let start = Instant::now();
         while start.elapsed() < QUERY {
@@ -118,7 +118,7 @@ async fn asked(context: &SessionContext, sql: &str) -> Result<RecordBatch, Strin
     done.map_err(|error| bb_ballista::reason(&error))
 }
 
-/// The rows in the order of the first column, which has each number from 0 once.
+/// Sorts the rows by the first column, which contains each number from 0 on once.
 fn ordered(batch: &RecordBatch) -> RecordBatch {
     let ids = batch.column(0).as_primitive::<Int64Type>().values();
     let mut order: Vec<u64> = (0..ids.len() as u64).collect();
@@ -133,8 +133,8 @@ fn ordered(batch: &RecordBatch) -> RecordBatch {
     sorted
 }
 
-/// Writes a table `id, x` of points of `width` numbers, row group by row group. The numbers are whole and small, so that sums of
-/// them are exact in any order.
+/// Writes a table `id, x` with points of `width` numbers, row group by row group. The numbers are small integers, so that their sums are
+/// exact in any order.
 fn points(name: &str, rows: usize, width: usize) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}.parquet", std::process::id()));
     let item = Arc::new(Field::new("item", ArrowType::Float32, true));
@@ -184,7 +184,7 @@ fn two_executors_give_what_one_process_gives() {
     let workers: BTreeSet<i64> = got.column(2).as_primitive::<Int64Type>().values().iter().copied().collect();
     assert_eq!(workers, cluster.ids());
     assert_eq!(got.project(&[0, 1]).unwrap().columns(), ordered(&local(&table, &sql)).columns());
-    // Grouping needs a second stage, whose plans have functions of lists and structs.
+    // Grouping needs a second stage. Its plans contain functions for lists and structs.
     let sql = format!(
         "SELECT y['label'] AS label, count(*) AS n, max(y['probabilities'][1]) AS p
          FROM ({sql}) GROUP BY y['label'] ORDER BY label"
@@ -212,7 +212,7 @@ fn every_kind_of_result_passes_between_processes() {
     }
     let texts = ask(&context, &format!("SELECT bb_run('{texts}', 'a') AS y FROM t LIMIT 1")).unwrap();
     assert_eq!(texts.column(0).as_string_opt::<i32>(), Some(&StringArray::from(vec!["a"])));
-    // The command writes the shape of a tensor into the file.
+    // The command writes the shape of a tensor to the file.
     let output =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-kinds-out.parquet", std::process::id()));
     let program = env!("CARGO_BIN_EXE_bb-ballista");
@@ -228,7 +228,7 @@ fn every_kind_of_result_passes_between_processes() {
     assert_eq!(rows, 20_000);
 }
 
-/// Sums each number 20000 times, which takes long.
+/// Creates a model that sums each number 20000 times, which takes a long time.
 fn slow() -> String {
     let constant = |name: &str, dims: &[i64], values: &[i64]| bb::ir::proto::TensorProto {
         name: Some(name.to_owned()),
@@ -260,7 +260,7 @@ fn a_query_survives_an_executor() {
         let (context, sql) = (context.clone(), sql.clone());
         std::thread::spawn(move || ask(&context, &sql))
     };
-    // The first result in the folder of the executor shows that it has done a task and does the next one.
+    // A new file in the executor's folder shows that the executor has finished a task and works on the next one.
     let (mut victim, folder) = cluster.executors.remove(0);
     let before = files(folder.path());
     let start = Instant::now();
@@ -269,10 +269,10 @@ fn a_query_survives_an_executor() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(!query.is_finished());
-    // SIGKILL: the process cannot say good-bye.
+    // SIGKILL, so the process cannot shut down properly.
     victim.0.kill().unwrap();
     victim.0.wait().unwrap();
-    // Nor are its results there any more.
+    // Its results are deleted, too.
     drop(folder);
     let killed = Instant::now();
     let got = ordered(&query.join().unwrap().unwrap());
@@ -280,12 +280,12 @@ fn a_query_survives_an_executor() {
     let expected: Vec<f32> = (0..rows).map(|id| ((id * 31) % 100) as f32 * 20_000.0).collect();
     assert_eq!(got.num_rows(), rows);
     assert_eq!(got.column(1).as_primitive::<datafusion::arrow::datatypes::Float32Type>().values(), &expected);
-    // All results are those of the executor that is left, because the others were lost.
+    // The remaining executor computed all results, because the others were lost.
     let workers: BTreeSet<i64> = got.column(2).as_primitive::<Int64Type>().values().iter().copied().collect();
     assert_eq!(workers, cluster.ids());
 }
 
-/// The number of files below a folder.
+/// Returns the number of files below a folder.
 fn files(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.flatten().map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
@@ -322,7 +322,7 @@ fn an_executor_refuses_a_model_that_is_not_the_planned_one() {
     let model = made("planned", &identity(DataType::F32, &["n", "2"]));
     let other = made("other", &identity(DataType::F32, &["n", "w"]));
     let sql = format!("SELECT bb_run('{model}', x) AS y FROM t");
-    // The client has seen the first model, and puts its hash into the plan.
+    // The client has read the first model, and adds its hash to the plan.
     let message = wait(async move {
         let frame = context.sql(&sql).await.unwrap();
         let (state, plan) = frame.into_parts();
@@ -338,7 +338,7 @@ fn an_executor_refuses_a_model_that_is_not_the_planned_one() {
     assert!(message.contains("has the SHA-256 hash"), "{message}");
 }
 
-/// Serves one file by HTTP, for a bounded number of requests, and returns its address.
+/// Serves one file over HTTP for a limited number of requests. Returns its address.
 #[cfg(feature = "http")]
 fn served(file: Vec<u8>) -> String {
     use std::io::Write as _;
@@ -359,7 +359,7 @@ fn served(file: Vec<u8>) -> String {
                 body.len()
             );
             let body = if request.starts_with("HEAD") { &[] } else { body };
-            // Who asked may have gone.
+            // The client may have closed the connection.
             let _sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         }
     });
@@ -389,13 +389,13 @@ fn what_an_executor_refuses_reaches_the_client() {
     let cluster = Cluster::start(1, &[]);
     let context = cluster.client(&table, 2);
     let model = made("refused", &identity(DataType::F32, &["n"]));
-    // The null is only seen where the model runs.
+    // The null occurs only where the model runs.
     let sql = format!("SELECT bb_run('{model}', CASE WHEN id = 7 THEN NULL ELSE x[1] END) AS y FROM t");
     let message = ask(&context, &sql).unwrap_err();
     let expected = "a task of the query failed: the column for the input `x` is null in row 7 of a batch; filter nulls or write \
                     coalesce(…)";
     assert_eq!(message, expected);
-    // What is no model's error, too.
+    // Checks an error that is not from a model, too.
     let message = ask(&context, "SELECT 1 / (id - 7) AS y FROM t").unwrap_err();
     assert_eq!(message.to_lowercase(), "a task of the query failed: divide by zero");
 }

@@ -1,4 +1,4 @@
-//! The command in one process: tables, files, and what is refused.
+//! Tests the command in one process: tables, files, and refused input.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Ten points of a grid, which SQL makes, and their class by the model.
+/// Returns a query for ten points of a grid and their class, according to the model.
 fn points() -> String {
     format!(
         "SELECT id, bb_run('{}', arrow_cast(array_repeat(id, 12), 'List(Float32)'))['label'] AS label
@@ -91,7 +91,7 @@ fn files_that_are_no_tables_are_refused_without_a_trace() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("t.parquet");
     let table = format!("t={}", path.to_str().unwrap());
-    // The last has the form, and metadata of nonsense.
+    // The last file has the structure of a Parquet file, but invalid metadata.
     let nonsense = [b"PAR1".as_slice(), &[0xff; 40], &40u32.to_le_bytes(), b"PAR1"].concat();
     for bytes in [vec![], b"no table".to_vec(), vec![7; 4096], nonsense] {
         std::fs::write(&path, &bytes).unwrap();

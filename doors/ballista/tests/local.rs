@@ -1,4 +1,4 @@
-//! The functions in one process: types both ways, several outputs, and what is refused.
+//! Tests the functions in one process: conversion of types in both directions, several outputs, and refused input.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
@@ -18,7 +18,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{Field, Float32Type, Int64Type};
 use std::sync::Arc;
 
-/// Four elements of each type that Arrow has, with the least and the greatest.
+/// Returns four elements of each type that Arrow has, including the minimum and the maximum.
 fn elements() -> Vec<(DataType, ArrayRef)> {
     vec![
         (DataType::Bool, Arc::new(BooleanArray::from(vec![true, false, false, true]))),
@@ -44,12 +44,12 @@ fn item(of: &ArrayRef) -> Arc<Field> {
     Arc::new(Field::new("item", of.data_type().clone(), true))
 }
 
-/// Lists of two elements of a fixed size.
+/// Returns lists with a fixed size of two elements.
 fn pairs(of: &ArrayRef) -> ArrayRef {
     Arc::new(FixedSizeListArray::new(item(of), 2, of.clone(), None))
 }
 
-/// Lists of two elements.
+/// Returns lists of two elements, without a fixed size.
 fn lists(of: &ArrayRef) -> ArrayRef {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, 2, 4]));
     Arc::new(ListArray::new(item(of), offsets, of.clone(), None))
@@ -71,7 +71,8 @@ fn columns_of_every_type_come_back_as_they_were() {
 #[test]
 fn lists_of_every_type_come_back_as_they_were() {
     for (dtype, values) in elements() {
-        // Known extents give lists of a fixed size, open ones give lists, whatever the column was.
+        // Outputs with known extents become lists of a fixed size, and outputs with open extents become other lists, whatever type the
+        // column has.
         let known = made("known", &identity(dtype, &["n", "2"]));
         let open = made("open", &identity(dtype, &["n", "w"]));
         for x in [pairs(&values), lists(&values)] {
@@ -132,7 +133,7 @@ fn the_shape_of_a_tensor_is_metadata_both_ways() {
     let metadata = result.schema().field(0).metadata().clone();
     assert_eq!(metadata["ARROW:extension:name"], "arrow.fixed_shape_tensor");
     assert_eq!(metadata["ARROW:extension:metadata"], r#"{"shape":[2,3]}"#);
-    // A flat list of as many elements is taken for the matrix, another shape is not.
+    // A flat list with the same number of elements is reshaped to the matrix, but a list of another shape is refused.
     assert_eq!(ask(&context, batch(vec![column("x", x.clone())]), &sql).unwrap().column(0), &x);
     for (shape, words) in [
         (r#"{"shape":[3,2]}"#, "takes rows of shape [2, 3]; got [Some(3), Some(2)]"),
@@ -180,7 +181,7 @@ fn several_outputs_are_a_struct() {
     assert_eq!(y.column(0).as_primitive::<Float32Type>().values(), &[3.0, 7.0]);
     let doubled: ArrayRef = Arc::new(Float32Array::from(vec![2.0, 4.0, 6.0, 8.0]));
     assert_eq!(y.column(1), &pairs(&doubled));
-    // The parts of it are columns, which functions of lists take.
+    // The fields of the struct are columns, which list functions accept.
     let sql = format!("SELECT y['sum'] AS s, y['double'][2] AS d FROM ({sql}) WHERE y['sum'] > 5");
     let result = ask(&context, table, &sql).unwrap();
     assert_eq!(result.column(0).as_primitive::<Float32Type>().values(), &[7.0]);
@@ -202,7 +203,7 @@ fn columns_become_the_row_of_a_model_by_make_array() {
 }
 
 fn close(got: &[f32], expected: &[f32]) {
-    // The tolerance is that of the models' own data.
+    // The tolerance is the same as in the tests of the models themselves.
     assert_eq!(got.len(), expected.len());
     let far = got
         .iter()
@@ -211,7 +212,7 @@ fn close(got: &[f32], expected: &[f32]) {
     assert_eq!(far, None);
 }
 
-/// The stored input of a model, as a column of lists.
+/// Returns the stored input of a model, as a column of lists.
 fn input_of(model: &str) -> datafusion::arrow::array::RecordBatch {
     let (shape, bytes) = stored(model, "input_0.pb");
     let [rows, width] = shape.as_slice() else { panic!("{shape:?}") };
@@ -244,12 +245,12 @@ fn a_sequence_of_maps_is_a_column_of_maps() {
     let sql = format!("SELECT bb_run('{}', x) FROM t", committed("skl_ovo"));
     let result = ask(&context, input_of("skl_ovo"), &sql).unwrap();
     let y = result.column(0).as_struct();
-    // ONNX Runtime stored labels of extents [40, 1], whatever the model declares.
+    // ONNX Runtime stored labels of shape [40, 1], although the model declares another shape.
     let labels = y.column(0).as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(labels.clone(), integers(&stored("skl_ovo", "output_0.pb").1));
     let maps = y.column(1).as_map();
     assert_eq!(maps.len(), labels.len());
-    // The model decides for the class of the greatest score.
+    // The model selects the class with the greatest score.
     for (row, label) in labels.iter().enumerate() {
         let map = maps.value(row);
         let (classes, scores) =
@@ -266,9 +267,9 @@ fn rows_are_cut_into_runs_and_joined() {
     let table = batch(vec![column("x", pairs(&values))]);
     let doubled: ArrayRef =
         Arc::new(Float32Array::from((0..2000).map(|x| 2.0 * x as f32).collect::<Vec<_>>()));
-    // The second model has an open extent, whose lists are joined from several runs, too. Twenty rows need 160 bytes of input and
-    // 240 of results, so that 1000 bytes let fewer than 100 rows run together; the results are larger than that, and so
-    // they are bounded apart.
+    // The second model has an open extent, and its lists from several runs are concatenated, too. Twenty rows need 160 bytes of input and
+    // 240 bytes of results, so a limit of 1000 bytes allows fewer than 100 rows per run. All results together are larger, so they have a
+    // separate limit.
     for (width, options) in
         [("2", "batch=7"), ("w", "batch=7"), ("2", "batch=1"), ("2", "batch=5000"), ("2", "memory=100000")]
     {
@@ -283,7 +284,7 @@ fn rows_are_cut_into_runs_and_joined() {
 #[test]
 fn runs_shrink_until_they_fit_into_memory() {
     let (context, _) = context();
-    // The sums of 1000 rows take 4 kB, but their squares on the way take 4 MB.
+    // The sums of 1000 rows take 4 kB, but the squares, which are intermediate values, take 4 MB.
     let x = tensor("x", DataType::F32, &["n", "1"]);
     let shape = bb::ir::proto::TensorProto {
         name: Some("wide".to_owned()),
@@ -332,7 +333,7 @@ fn a_model_that_mixes_rows_is_refused_unless_each_row_runs_alone() {
     for part in ["(ReduceMax) computes over the rows", "batch=1"] {
         assert!(message.contains(part), "{message}");
     }
-    // Less the maximum of itself, each row is 0.
+    // A row minus its own maximum is 0.
     let alone = ask(&context, table(), &format!("SELECT bb_run('{model}#batch=1', x) FROM t")).unwrap();
     let zeros: ArrayRef = Arc::new(Float32Array::from(vec![0.0; 3]));
     assert_eq!(alone.column(0), &zeros);
@@ -415,7 +416,7 @@ fn wrong_columns_are_refused_before_anything_runs() {
             refusal(&context, batch(vec![column("x", x)]), &format!("SELECT bb_run('{model}', x) FROM t"));
         assert!(message.contains(words), "{message}");
     }
-    // What the message says to write helps.
+    // The query that the message suggests succeeds.
     let sql = format!("SELECT bb_run('{model}', arrow_cast(x, 'List(Float32)')) FROM t");
     assert_eq!(ask(&context, batch(vec![column("x", pairs(&wide))]), &sql).unwrap().num_rows(), 2);
 }
@@ -504,7 +505,7 @@ fn the_hash_covers_weights_in_other_files() {
     let pinned = |weight: f32| {
         std::fs::remove_file(&weights).ok();
         std::fs::write(&weights, weight.to_le_bytes()).unwrap();
-        // The time of the file may have a coarse clock.
+        // Waits, because the clock for file times may be coarse.
         std::thread::sleep(std::time::Duration::from_millis(50));
         let table = batch(vec![column("x", Arc::new(Float32Array::from(vec![1.0])))]);
         let explain = format!("EXPLAIN SELECT bb_run('{model}', x) AS y FROM t");

@@ -52,7 +52,7 @@ impl OrtIoBinding {
     }
 }
 
-/// Returns a binding.
+/// Returns the binding behind a pointer.
 ///
 /// # Safety
 ///

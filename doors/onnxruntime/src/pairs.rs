@@ -68,11 +68,11 @@ pub(crate) unsafe extern "system" fn AddKeyValuePair(
     });
 }
 
-/// Returns the value of a key, which lives until the pairs are changed; null if the key does not exist.
+/// Returns the value of a key, or null if the key does not exist. The value lives until the pairs are changed.
 ///
 /// # Safety
 ///
-/// Returns the value of a key, which lives until the pairs are changed; null if the key does not exist.
+/// The pointers are null, or point to pairs and to a zero-terminated string.
 pub(crate) unsafe extern "system" fn GetKeyValue(
     pairs: *const OrtKeyValuePairs,
     key: *const c_char,

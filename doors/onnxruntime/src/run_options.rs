@@ -34,7 +34,7 @@ impl OrtRunOptions {
     }
 }
 
-/// Returns options.
+/// Returns the options behind a pointer.
 ///
 /// # Safety
 ///

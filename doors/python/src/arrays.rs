@@ -34,12 +34,13 @@ struct ArrayMemory {
     _array: Py<PyAny>,
 }
 
-// SAFETY: the memory belongs to an array that is kept alive and that is not resized while somebody refers to it; any thread may read it.
+// SAFETY: the memory belongs to an array that is kept alive, and that is not resized while there are references to it; any thread may read
+// it.
 unsafe impl Send for ArrayMemory {}
 
 impl AsRef<[u8]> for ArrayMemory {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the array is contiguous and has so many bytes, and the caller of a run does not write to it meanwhile.
+        // SAFETY: the array is contiguous and has `length` bytes, and the caller of a run does not write to it during the run.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
@@ -102,7 +103,7 @@ fn numbers(array: &Bound<'_, PyUntypedArray>, dtype: DataType) -> Result<TensorD
     // SAFETY: the array is alive, and its fields are read under the interpreter's lock.
     let first = unsafe { (*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr().cast_const())).data };
     let first = first.cast_const().cast::<u8>();
-    // SAFETY: the array is contiguous and has so many bytes; nothing else runs under the interpreter's lock meanwhile.
+    // SAFETY: the array is contiguous and has `length` bytes. No other code runs under the interpreter's lock while the slice is used.
     let now = || if length == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(first, length) } };
     if dtype.is_sub_byte() {
         return Ok(TensorData::pack(dtype, shape, now())?);
@@ -157,11 +158,12 @@ pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> Result<TensorData, Probl
     if managed.is_null() {
         return Err(PyErr::fetch(py).into());
     }
-    // SAFETY: as above; the name lives as long as the program. With it, nobody else takes the tensor.
+    // SAFETY: as above; the name lives as long as the program. No other consumer takes a tensor from a capsule with this name.
     if unsafe { ffi::PyCapsule_SetName(capsule, USED.as_ptr()) } != 0 {
         return Err(PyErr::fetch(py).into());
     }
-    // SAFETY: DLPack's protocol for Python: the capsule contains a valid structure, which now belongs to the one who renamed it.
+    // SAFETY: by DLPack's protocol for Python, the capsule contains a valid structure, whose owner is now the consumer that renamed the
+    // capsule.
     let managed = unsafe { Managed::from_raw(managed.cast::<DLManagedTensor>()) }?;
     Ok(managed.into_tensor()?)
 }
@@ -175,7 +177,7 @@ struct Memory {
 /// The elements that an array takes over.
 struct Taken(SoleElements);
 
-// SAFETY: nobody but the array reads or writes the elements.
+// SAFETY: only the array reads or writes the elements.
 unsafe impl Sync for Taken {}
 
 /// Creates an array of this shape over memory. If the pointer is null, NumPy allocates the memory.
@@ -245,7 +247,7 @@ pub(crate) fn of_sole<'py>(py: Python<'py>, elements: SoleElements) -> Result<Bo
         return copied(py, dtype, taken.0.shape(), first, length);
     }
     let shape: SmallVec<[usize; 8]> = SmallVec::from_slice(taken.0.shape());
-    // SAFETY: the elements live as long as their owner, and nobody else holds them.
+    // SAFETY: the elements live as long as their owner, and no other reference to them exists.
     Ok(unsafe { make(py, dtype, &shape, first, Some(Memory { _elements: taken }), false) }?.into_any())
 }
 
@@ -260,7 +262,7 @@ fn copied<'py>(
     // SAFETY: NumPy allocates.
     let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None, false) }?;
     if length > 0 {
-        // SAFETY: the new array has so many bytes, because `length` is that of the same elements; it is elsewhere.
+        // SAFETY: the new array has `length` bytes, because it has the same number and type of elements. It does not overlap the source.
         unsafe { ptr::copy_nonoverlapping(first, place(&array), length) };
     }
     Ok(array.into_any())
@@ -303,7 +305,7 @@ pub(crate) fn read_only<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound
     }
     let bytes = data.bytes()?;
     let owner = Memory { _elements: Box::new(bytes.clone()) };
-    // SAFETY: the bytes are those of the tensor, aligned for its elements, and live as long as their owner; nobody writes to them.
+    // SAFETY: the bytes belong to the tensor, are aligned for its elements, and live as long as their owner; no code writes to them.
     let array = unsafe { make(py, dtype, data.shape(), bytes.as_ptr().cast_mut(), Some(owner), true) };
     Ok(array?.into_any())
 }
@@ -338,7 +340,7 @@ pub(crate) fn filled<'py>(
     let length = array.len() * unpacked_size(dtype);
     if length > 0 {
         let first = place(&array);
-        // SAFETY: the new array has so many bytes, which are written before they become a slice; nobody else knows it.
+        // SAFETY: the new array has `length` bytes, which are initialized before they become a slice. No other code has a reference to it.
         let out = unsafe {
             first.write_bytes(0, length);
             std::slice::from_raw_parts_mut(first, length)

@@ -61,8 +61,8 @@ pub(crate) fn inspect(handle: &BackendHandle, module: &Module) -> String {
 /// Describes a model by the metadata of its file, as JSON. A compiled model has no metadata.
 ///
 /// # Errors
+///
 /// The errors of reading the file again.
-/// Errors of reading the file again.
 pub(crate) fn facts(source: &Source, limits: &Limits) -> Result<String, bb_ir::Error> {
     let bytes = match source {
         Source::File(path) => bb_ir::file::load(path, limits)?,

@@ -36,9 +36,9 @@ pub enum CacheType {
     /// `f32`, the type of the computation.
     #[default]
     F32,
-    /// As `f16`, so that the same memory has room for twice the number of positions.
+    /// `f16`, so that the same memory has room for twice the number of positions.
     F16,
-    /// As 8-bit integers with one scale per head, so that the same memory has room for almost four times the number of positions.
+    /// 8-bit integers with one scale per head, so that the same memory has room for almost four times the number of positions.
     I8,
 }
 
@@ -62,7 +62,7 @@ pub struct Config {
     pub grpc: SocketAddr,
     /// The limits of models and of their runs.
     pub limits: Limits,
-    /// How models are compiled. The limits of runs come from `limits`.
+    /// The options for compiling models. The limits of runs come from `limits`.
     pub compile: CompileOptions,
     /// The token that clients must send, except in requests for liveness and readiness.
     pub token: Option<Token>,

@@ -37,7 +37,7 @@ pub enum Error {
     Repository {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -75,7 +75,7 @@ pub enum Error {
         model: String,
         /// Its folder, or a file in it.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -97,7 +97,7 @@ pub enum Error {
         model: String,
         /// Its file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb_generate::Error>,
     },
@@ -120,7 +120,7 @@ pub enum Error {
         model: String,
         /// The file of the labels.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -145,7 +145,7 @@ pub enum Error {
     Tls {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: bb_ir::BoxError,
     },
@@ -175,7 +175,7 @@ pub enum Error {
     Backend {
         /// The name of the model.
         model: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
@@ -187,7 +187,7 @@ pub enum Error {
         model: String,
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
@@ -199,7 +199,7 @@ pub enum Error {
         model: String,
         /// The name of the backend.
         backend: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<bb::Error>,
     },
@@ -240,7 +240,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -250,7 +250,7 @@ pub enum Error {
     System {
         /// The missing resource.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },

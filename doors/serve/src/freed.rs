@@ -44,8 +44,8 @@ mod glibc {
     pub(crate) fn share_areas() {
         let processors = std::thread::available_parallelism().map_or(4, |n| n.get().max(4));
         let most = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
-        // SAFETY: Rust's runtime has allocated, so that the allocator is initialized. `mallopt` holds the lock of the main area while it
-        // stores the limit, which is one aligned word. Another thread that creates an area reads the old or the new limit, and
+        // SAFETY: Rust's runtime has allocated memory, so the allocator is initialized. `mallopt` holds the lock of the main arena while it
+        // stores the limit, which is one aligned word. Another thread that creates an arena reads the old or the new limit, and
         // either is valid.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
     }

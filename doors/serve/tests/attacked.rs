@@ -1,5 +1,5 @@
-//! The service under clients that mean no good: they never read, dribble, reset, pipeline and vanish. What they hold is bounded and
-//! counted, and honest clients are answered throughout.
+//! Tests the service against malicious clients, which never read, send slowly, reset connections, pipeline requests and vanish. Their
+//! memory is limited and counted, and honest clients always get answers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "service/common/mod.rs"]
@@ -23,20 +23,20 @@ use std::time::{Duration, Instant};
 use tonic::Code;
 use tonic::transport::Endpoint;
 
-/// How long an honest client waits for an answer while others attack.
+/// The maximum time that an honest client waits for an answer during an attack.
 const HONEST: Duration = Duration::from_secs(5);
 
-/// Makes as many zeros as it is asked for: a large answer to a small request.
+/// Creates a model that returns the requested number of zeros, so a small request has a large answer.
 fn zeros() -> ModelConfig {
     let n = tensor("n", DataType::I64, &["1"]);
     let y = tensor("y", DataType::F32, &["m"]);
     made("zeros", &model(graph(vec![n], vec![node("ConstantOfShape", &["n"], &["y"], vec![])], vec![y])))
 }
 
-/// A server whose test runs alone, because tests measure the memory of the process and the time of honest clients.
+/// A server whose test runs exclusively, because tests measure the memory of the process and the time of honest clients.
 struct Alone {
     server: Server,
-    /// Given up after the server has ended, because fields are dropped in their order.
+    /// The lock is released after the server has ended, because fields are dropped in their order.
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -50,14 +50,14 @@ impl Deref for Alone {
 
 fn server(change: impl FnOnce(&mut Config)) -> Alone {
     static TURN: Mutex<()> = Mutex::new(());
-    // A test that failed before leaves nothing that this one reads.
+    // A test that failed leaves nothing behind that this test reads, so a poisoned lock is used anyway.
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut config = config(vec![made("double", &double()), zeros(), made("count", &counting())]);
     change(&mut config);
     Alone { server: Server::start(config).unwrap(), _turn }
 }
 
-/// A request for this many bytes.
+/// Returns a request whose answer has this number of bytes.
 fn ask_for(bytes: usize) -> Vec<u8> {
     let input = json!({"name": "n", "datatype": "INT64", "shape": [1], "data": [bytes / 4]});
     let body = json!({"parameters": {"binary_data_output": true}, "inputs": [input]}).to_string();
@@ -85,14 +85,14 @@ fn closed(server: &Server, protocol: &str, reason: &str) -> f64 {
     metric(server, &format!("bb_connections_closed_total{{protocol=\"{protocol}\",reason=\"{reason}\"}}"))
 }
 
-/// The bytes that the process has in memory; 0 where the system does not say.
+/// Returns the resident memory of the process in bytes, or 0 if the system does not report it.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap_or(0) << 10
 }
 
-/// Notices that the server closed a connection, whatever it sent before.
+/// Asserts that the server closes a connection in this time, whatever it sent before.
 fn ends(stream: &TcpStream, most: Duration) {
     assert!(ended(stream, most), "the connection is open");
 }
@@ -142,7 +142,7 @@ fn answers_that_nobody_reads_are_counted_bounded_and_let_go() {
         assert!(start.elapsed() < Duration::from_secs(15), "there was room for all");
     }
     assert!(most_held <= (56 * MIB) as f64, "{most_held} bytes are held");
-    // Beside what is counted: an answer that is computed and is refused then, and what the allocator keeps.
+    // Memory that is not counted: an answer that is computed and then refused, and free memory that the allocator keeps.
     let grown = most_resident.saturating_sub(before);
     assert!(grown < 200 * MIB, "the process grew by {grown} bytes");
     until("all is given back", Duration::from_secs(12), || metric(&server, "bb_held_bytes") == 0.0);
@@ -155,7 +155,7 @@ fn a_slow_client_that_reads_gets_its_answer() {
     let server = server(|config| config.timeout = Duration::from_secs(3));
     let mut stream = TcpStream::connect(server.http()).unwrap();
     stream.write_all(&ask_for(24 << 20)).unwrap();
-    // It takes longer than the time for a request, but takes something all the time.
+    // Reading the answer takes longer than the request timeout, but the client reads all the time.
     let (mut got, mut part) = (0, vec![0; 1 << 20]);
     let start = Instant::now();
     while got < 24 << 20 {
@@ -177,7 +177,7 @@ fn peers_that_pipeline_and_never_read_do_not_shut_others_out() {
     let attackers: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
     for mut stream in &attackers {
         stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-        // The server reads no further request while the peer takes no answer.
+        // The server reads no further requests while the peer does not read an answer.
         let _full = stream.write_all(pipelined.as_bytes());
     }
     let start = Instant::now();
@@ -198,7 +198,7 @@ fn idle_and_half_sent_connections_give_way() {
         let held: Vec<TcpStream> = (0..16)
             .map(|_| {
                 let mut stream = TcpStream::connect(server.http()).unwrap();
-                // It may have given way already.
+                // The connection may have given way already.
                 let _closed = stream.write_all(sent.as_bytes());
                 stream
             })
@@ -229,14 +229,14 @@ fn by_grpc<T>(server: &Server, test: impl AsyncFnOnce(Client<tonic::transport::C
     })
 }
 
-/// This many iterations take longer than a test waits.
+/// A number of iterations that takes longer than a test waits.
 const LONG: i64 = 1_000_000;
 
 fn count(to: i64) -> serde_json::Value {
     json!({"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [to]}]})
 }
 
-/// Begins requests that compute until the test ends.
+/// Starts requests that compute until the test ends.
 fn computing(server: &Server, connections: usize) -> Vec<TcpStream> {
     let body = count(LONG).to_string();
     let streams: Vec<TcpStream> = (0..connections)
@@ -246,7 +246,7 @@ fn computing(server: &Server, connections: usize) -> Vec<TcpStream> {
             stream
         })
         .collect();
-    // Until they compute, they would give way to the connections that ask for counters.
+    // Waits until the requests compute. Before that, their connections would give way to the connections that request metrics.
     std::thread::sleep(Duration::from_millis(500));
     until("they compute or wait", HONEST, || {
         let begun = metric(server, "bb_queue_seconds_count{model=\"count\"}");
@@ -265,7 +265,7 @@ fn surplus_connections_are_refused_and_health_is_answered() {
     let refused = post(server.http(), "/v2/models/double/infer", &json!({"inputs": [input]}));
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(refused.text().contains("as many connections as it may"), "{}", refused.text());
-    // However many there are, health is answered, and they do not last.
+    // With any number of connections, health requests are answered, and surplus connections are closed soon.
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
     assert_eq!(get(server.http(), "/v2/health/live").status, 200);
     assert!(start.elapsed() < HONEST, "{:?}", start.elapsed());
@@ -282,7 +282,7 @@ fn one_address_leaves_connections_to_others() {
     assert_eq!(get(server.http(), "/v2").status, 503);
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        // Linux has all of 127/8 for itself; where a system does not, there is no other address to ask from.
+        // On Linux, all addresses in 127/8 are local. On other systems, there may be no second address.
         socket.bind("127.0.0.2:0".parse().unwrap()).ok()?;
         let stream = socket.connect(server.http()).await.ok()?.into_std().ok()?;
         stream.set_nonblocking(false).ok()?;
@@ -344,7 +344,7 @@ fn peers_that_reset_and_vanish_leave_nothing_behind() {
     for round in 0..60 {
         let mut stream = TcpStream::connect(server.http()).unwrap();
         match round % 4 {
-            // Closing with bytes unread resets the connection.
+            // Closing a socket with unread bytes resets the connection.
             0 => {
                 stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
                 stream.peek(&mut [0; 1]).unwrap();
@@ -368,17 +368,17 @@ fn peers_that_reset_and_vanish_leave_nothing_behind() {
     honest(&server);
 }
 
-/// The frames of HTTP/2 that a client sends.
+/// Returns an HTTP/2 frame of a client.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A connection that lets the server send nothing: its window is 0.
+/// Opens a connection with a window of 0, so that the server can send nothing.
 fn without_window(to: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
-    // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+    // Sets SETTINGS_INITIAL_WINDOW_SIZE to 0.
     stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])).unwrap();
     stream
 }
@@ -393,7 +393,7 @@ fn call(stream: &mut TcpStream, number: u32, message: &impl Message) {
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ] {
-        // A literal field without indexing, its name and value without compression.
+        // A literal header field without indexing, whose name and value are not compressed.
         headers.push(0);
         for text in [name, value] {
             headers.push(u8::try_from(text.len()).unwrap());
@@ -452,9 +452,9 @@ fn a_connection_of_grpc_without_a_window_is_bounded_and_let_go() {
     assert!(most <= (72 * MIB) as f64, "{most} bytes are held");
     assert!(resident().saturating_sub(before) < 200 << 20, "the process grew to {}", resident());
     until("all is given back", Duration::from_secs(8), || metric(&server, "bb_held_bytes") == 0.0);
-    // What the second one asked for may all have been refused.
+    // All requests of the second client may have been refused.
     assert!(closed(&server, "grpc", "stalled") >= 1.0);
-    // Which of them had an answer to write, and so was closed, depends on the order of the calls.
+    // The order of the calls determines which of the clients had an answer to read, and so was disconnected.
     assert!(streams.iter().any(|stream| ended(stream, HONEST)));
     assert_eq!(doubled_by_grpc(&server).unwrap(), [3.0]);
 }
@@ -470,7 +470,7 @@ fn surplus_connections_of_grpc_are_unavailable_and_health_is_answered() {
     assert_eq!(doubled_by_grpc(&server).unwrap_err().code(), Code::Unavailable);
 }
 
-/// Sends any number of messages in a call, which generated clients do not.
+/// A codec that sends any number of messages in a call, which generated clients cannot do.
 #[derive(Default)]
 struct AnyNumber;
 
@@ -509,8 +509,8 @@ impl<T: Message + Default> tonic::codec::Decoder for Plain<T> {
     }
 }
 
-/// gRPC's table of status codes: "Request cardinality violation (method requires exactly one request but client sent some other
-/// number of requests)" is `UNIMPLEMENTED`.
+/// According to gRPC's table of status codes, "Request cardinality violation (method requires exactly one request but client sent some
+/// other number of requests)" is `UNIMPLEMENTED`.
 #[test]
 fn a_call_has_exactly_one_message() {
     let server = server(|_| ());
@@ -536,7 +536,7 @@ fn a_call_has_exactly_one_message() {
     }
 }
 
-/// Messages as a stream.
+/// A stream of messages.
 struct Messages(std::vec::IntoIter<ModelInferRequest>);
 
 impl futures_core::Stream for Messages {

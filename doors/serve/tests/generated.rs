@@ -1,7 +1,7 @@
-//! The committed code of the gRPC service is what its schema gives.
+//! Tests that the committed code of the gRPC service is up to date with its schema.
 //!
-//! After a change of `schema/open_inference.proto`, run this test and copy the files that it names over
-//! `src/messages/inference.rs` and `src/grpc/inference.bin`, which reflection answers from.
+//! After a change of `schema/open_inference.proto`, run this test and copy the files that it names to `src/messages/inference.rs` and
+//! `src/grpc/inference.bin`, which the reflection service uses.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use prost::Message;

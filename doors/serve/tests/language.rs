@@ -1,4 +1,5 @@
-//! Language models over OpenAI's interface: answers whole and in parts, bounds, and errors in its form. `doors/serve/check` asks OpenAI's own client.
+//! Tests language models over OpenAI's interface: complete and streamed answers, limits, and the format of errors. `doors/serve/check`
+//! tests with OpenAI's own client.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "service/common/mod.rs"]
@@ -48,7 +49,7 @@ fn text(more: &Json) -> Json {
     body
 }
 
-/// Sends a request whose answer has no length, and returns its events.
+/// Sends a request with a streamed answer, and returns the answer's events.
 fn streamed(to: SocketAddr, path: &str, body: &Json) -> Vec<String> {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -102,7 +103,7 @@ fn an_answer_is_the_same_whole_and_in_parts() {
         (&choice["finish_reason"], &choice["message"]["role"]),
         (&json!("length"), &json!("assistant"))
     );
-    // The template's tokens: see `messages_are_the_tokens_of_the_template` of bb-generate.
+    // The number of the template's tokens is checked in `messages_are_the_tokens_of_the_template` of bb-generate.
     let usage = &whole["usage"];
     assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(24), &json!(12)));
     assert_eq!(usage["total_tokens"], 36);
@@ -122,7 +123,7 @@ fn an_answer_is_the_same_whole_and_in_parts() {
     let parts = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
     assert_eq!(parts.collect::<String>(), choice["message"]["content"].as_str().unwrap());
     assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "length");
-    // Completions, whose prompt may be tokens.
+    // Tests completions, whose prompt may be tokens.
     let whole = post(server.http(), TEXT, &text(&json!({}))).json();
     assert_eq!((&whole["object"], &whole["usage"]["prompt_tokens"]), (&json!("text_completion"), &json!(5)));
     let events = streamed(server.http(), TEXT, &text(&json!({"stream": true})));
@@ -155,13 +156,13 @@ fn eight_at_once_have_the_answers_of_one() {
 fn requests_say_how_tokens_are_chosen() {
     let server = served(|_| ());
     let ask = |more: Json| post(server.http(), CHAT, &chat(&more)).json();
-    // Token 34 is `@`: a bias makes it the most probable.
+    // Token 34 is `@`. The bias makes it the most probable token.
     let biased = ask(json!({"logit_bias": {"34": 100}, "max_completion_tokens": 3}));
     let said = biased["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
     assert_eq!(said.chars().count(), 3);
     let token = said.chars().next().unwrap().to_string();
     assert_eq!(said, token.repeat(3));
-    // A stop ends the answer before it.
+    // The answer ends before a stop string.
     let stopped = ask(json!({"logit_bias": {"34": 100}, "stop": [token.repeat(2)]}));
     assert_eq!(stopped["choices"][0]["message"]["content"], "");
     assert_eq!(stopped["choices"][0]["finish_reason"], "stop");
@@ -233,7 +234,7 @@ fn answers_are_json_of_their_schemas() {
             "{text}"
         );
         assert_eq!((&choice["finish_reason"], value.as_object().unwrap().len()), (&json!("stop"), 2));
-        // Streamed, it is the same.
+        // The streamed answer is the same.
         let mut body = body;
         body["stream"] = json!(true);
         let events = streamed(to, CHAT, &body);
@@ -245,7 +246,7 @@ fn answers_are_json_of_their_schemas() {
     assert!(object["choices"][0]["message"]["content"].as_str().unwrap().starts_with('{'), "{object}");
     let any = post(to, CHAT, &ask(&json!({"response_format": {"type": "text"}, "max_tokens": 5}), 1)).json();
     assert_eq!(any["usage"]["completion_tokens"], 5);
-    // Many at once have a schema each; several answers of one request share theirs.
+    // Several concurrent requests have different schemas. The answers of one request share its schema.
     let threads: Vec<_> = ["red", "green", "blue"]
         .map(|word| {
             let body = ask(
@@ -349,7 +350,7 @@ fn clients_that_leave_make_room() {
     let state = |state: &str| {
         metric(&server, &format!("bb_generation_sequences{{model=\"tiny\",state=\"{state}\"}}"))
     };
-    // A sequence of as many tokens as the model takes, again and again.
+    // Requests sequences of the maximum length repeatedly.
     let long = text(&json!({"max_tokens": 100_000, "n": 1, "stream": true}));
     let refused = || post(server.http(), TEXT, &text(&json!({"max_tokens": 1}))).status == 429;
     let mut all = Vec::new();

@@ -68,7 +68,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Model(Error),
 
-    /// The model does not run.
+    /// A run failed.
     #[error(transparent)]
     Bb(#[from] Error),
 

@@ -1,12 +1,12 @@
-//! Features and labels of Magika: the input of its model, and the meaning of the model's scores.
+//! Computes the input of Magika's model from a file, and interprets the model's scores.
 //!
-//! The module does not depend on how the model runs. The example for the command line and the module for browsers share it.
+//! The module does not depend on how the model runs. The command-line example and the module for browsers share it.
 //!
 //! Source: Magika 1.0.3, "features extraction v2".
 
 use std::collections::HashMap;
 
-/// The authors' configuration; its other fields are about training.
+/// The fields of the authors' configuration that inference needs. The other fields concern training.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct Config {
     target_labels_space: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Guess {
     pub(crate) score: f32,
 }
 
-/// Why scores give no label.
+/// An error: the number of scores differs from the number of labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model gave {got} scores; expected one for each of {expected} labels")]
 pub(crate) struct ScoreError {
@@ -39,13 +39,13 @@ pub(crate) struct ScoreError {
 enum Features {
     /// The file has no bytes.
     Empty,
-    /// The file is too short for the model; `text` tells whether it is UTF-8.
+    /// The file is too short for the model. `text` says whether it is UTF-8.
     TooShort { text: bool },
-    /// The input of the model: one token per byte, padded. `text` tells whether the bytes read are UTF-8.
+    /// The input of the model, with one token per byte and padding. `text` says whether the bytes that were read are UTF-8.
     Tokens { tokens: Vec<i32>, text: bool },
 }
 
-/// Makes tokens of files, and labels of scores.
+/// Converts files to tokens, and scores to labels.
 #[derive(Debug)]
 pub(crate) struct Identifier {
     config: Config,
@@ -56,7 +56,7 @@ impl Identifier {
         Identifier { config }
     }
 
-    /// Returns the length of the first and of the last block, unless a file is shorter.
+    /// Returns the maximum length of the first and of the last block, in bytes.
     pub(crate) fn block_size(&self) -> usize {
         self.config.block_size
     }
@@ -65,7 +65,7 @@ impl Identifier {
     ///
     /// # Errors
     ///
-    /// The errors of `scores`; [`ScoreError`] if there is not one score for each label.
+    /// The errors of `scores`; [`ScoreError`] if the number of scores differs from the number of labels.
     pub(crate) fn identify<E: From<ScoreError>>(
         &self,
         first: &[u8],
@@ -96,7 +96,7 @@ impl Identifier {
         if first.is_empty() {
             return Features::Empty;
         }
-        // The end of the block may cut a character.
+        // The end of the block may split a character, so an incomplete character at the end is accepted.
         let text = std::str::from_utf8(first).map_or_else(|e| e.error_len().is_none(), |_| true);
         let first = first.get(first.iter().position(|b| !is_space(*b)).unwrap_or(first.len())..);
         let first = first.unwrap_or_default();

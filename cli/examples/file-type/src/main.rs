@@ -1,4 +1,4 @@
-//! Identifies the types of files with the Magika model, on the CPU backend or another that is linked.
+//! Identifies the types of files with the Magika model, on the CPU backend or another linked backend.
 //!
 //! ```text
 //! cargo run --release -p file-type -- [--backend NAME] FILE…
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bb_cpu as _; // the linker leaves out a crate that no line names
+use bb_cpu as _; // the import makes the linker include the backend
 
 /// The model and its authors' configuration.
 const MODEL: &[u8] = include_bytes!("../../../../tests/data/models/magika/model.onnx");
@@ -38,7 +38,7 @@ impl Identifier {
         Ok(Identifier { magika: magika::Identifier::new(serde_json::from_str(CONFIG)?), runtime, model })
     }
 
-    /// Guesses the type of a file; it reads at most two blocks.
+    /// Guesses the type of a file. Reads at most two blocks of it.
     fn identify(&self, file: &Path) -> Result<Guess> {
         let mut file = File::open(file)?;
         let size = file.seek(SeekFrom::End(0))?;
@@ -94,7 +94,7 @@ mod tests {
     use bb_reference as _;
     use bb_whole_graph as _;
 
-    /// `tests/data/file-types/LABEL.*` are files of these types, as Magika 1.0.3 itself identifies them.
+    /// The files `tests/data/file-types/LABEL.*` have the types that Magika 1.0.3 itself identifies.
     #[test]
     fn identifies_what_the_authors_program_identifies() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/file-types");

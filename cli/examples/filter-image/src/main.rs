@@ -1,12 +1,12 @@
-//! Reads a picture, filters it on any backend, and writes it as PNG.
+//! Reads an image, filters it on any backend, and writes it as PNG.
 //!
 //! ```text
 //! cargo run --release -p filter-image -- [--backend NAME] IN OUT.png FILTER[=NUMBER]…
 //! ```
 //!
-//! The filters, with what their number means and is by default: `blur` (standard deviation in pixels, 2), `sharpen` (amount, 1),
-//! `sobel`, `grayscale`, `threshold` (value from 0 to 1, 0.5), `brightness` (factor, 1.25), `contrast` (factor, 1.5), `invert`.
-//! They are applied in their order. Transparency is left out.
+//! The filters, with the meaning and the default of their number, are: `blur` (standard deviation in pixels, 2), `sharpen` (amount, 1),
+//! `sobel`, `grayscale`, `threshold` (value from 0 to 1, 0.5), `brightness` (factor, 1.25), `contrast` (factor, 1.5), `invert`. They are
+//! applied in the order of the arguments. Transparency is removed.
 
 use bb::ext::{Border, SharpenOptions, SobelOptions};
 use bb::{BackendHandle, DataType, RoundMode, Value};
@@ -14,14 +14,14 @@ use image::{ColorType, ImageReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-// Links the backends, although nothing names them.
+// These crates are imported only so that the linker includes the backends.
 use bb_cpu as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Applies a filter, as a user writes it, to an image `[channels, height, width]` of numbers from 0 to 1.
+/// Applies a filter, in the syntax of the command line, to an image `[channels, height, width]` with values from 0 to 1.
 fn filtered(x: &Value, filter: &str) -> Result<Value> {
     let (name, number) = match filter.split_once('=') {
         Some((name, number)) => (name, Some(number.parse::<f64>()?)),
@@ -49,7 +49,7 @@ fn filtered(x: &Value, filter: &str) -> Result<Value> {
     }
 }
 
-/// Filters the picture `from`, and writes it to `to`.
+/// Filters the image `from`, and writes the result to `to`.
 fn filter(on: &BackendHandle, from: &Path, to: &Path, filters: &[String]) -> Result<()> {
     let picture = ImageReader::open(from)?.with_guessed_format()?.decode()?.into_rgb8();
     let (width, height) = picture.dimensions();
@@ -97,7 +97,7 @@ mod tests {
     use bb_reference as _;
     use bb_whole_graph as _;
 
-    /// Writes a picture, filters it, and reads the result.
+    /// Writes an image, filters it, and reads the result.
     fn run(backend: &str, [width, height]: [u32; 2], pixels: &[u8], filters: &[&str]) -> (u8, Vec<u8>) {
         let name = format!("bb-filter-image-{}-{backend}-{}", std::process::id(), filters.join("-"));
         let [from, to] = ["in", "out"].map(|part| std::env::temp_dir().join(format!("{name}-{part}.png")));
@@ -117,7 +117,7 @@ mod tests {
         for backend in ["cpu", "reference", "whole-graph"] {
             assert_eq!(run(backend, [2, 2], &pixels, &[]), (3, pixels.to_vec()));
             assert_eq!(run(backend, [2, 2], &pixels, &["invert", "invert"]), (3, pixels.to_vec()));
-            // 255 * 0.299, 0.587 and 0.114; and 10 * 0.299 + 20 * 0.587 + 30 * 0.114.
+            // The expected values are 255 * 0.299, 255 * 0.587, 255 * 0.114, and 10 * 0.299 + 20 * 0.587 + 30 * 0.114.
             assert_eq!(run(backend, [2, 2], &pixels, &["grayscale"]), (1, vec![76, 150, 29, 18]));
             assert_eq!(
                 run(backend, [2, 2], &pixels, &["grayscale", "threshold=0.5"]),
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// A picture of one colour has no edges and no differing surroundings, so these filters do not change it.
+    /// In an image of one colour, all pixels equal their neighbours, so these filters do not change it.
     #[test]
     fn even_pictures_stay_even() {
         let pixels = [90u8; 5 * 4 * 3];

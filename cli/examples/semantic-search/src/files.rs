@@ -1,4 +1,4 @@
-//! Finds the files of a folder that may be texts, and reads them.
+//! Finds the files of a folder that may be text, and reads them.
 
 use crate::error::{Error, Result, io};
 use std::fs::{File, Metadata};
@@ -6,25 +6,25 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A file that was found.
+/// A file in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FolderFile {
     pub(crate) path: String,
     pub(crate) size: u64,
-    /// Nanoseconds since 1970.
+    /// The time of the last change, in nanoseconds since 1970.
     pub(crate) modified: Option<i128>,
 }
 
 /// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// In ascending order of paths.
+    /// The files, in ascending order of paths.
     pub(crate) files: Vec<FolderFile>,
-    /// Folders that could not be read.
+    /// The folders that could not be read.
     pub(crate) closed: Vec<PathBuf>,
 }
 
-/// How many files and folders were not read, by reason.
+/// The numbers of files and folders that were not read, by reason.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Skipped {
     pub(crate) hidden: usize,
@@ -36,12 +36,12 @@ pub(crate) struct Skipped {
     pub(crate) binary: usize,
     pub(crate) other_encoding: usize,
     pub(crate) names: usize,
-    /// The paths that the system refused to read, with the reasons.
+    /// The paths that the system failed to read, with the reasons.
     pub(crate) refused: Vec<String>,
 }
 
 impl Skipped {
-    /// Says how many of each kind were left out; `None` if nothing was.
+    /// Formats the numbers of skipped files by reason. Returns `None` if nothing was skipped.
     pub(crate) fn text(&self) -> Option<String> {
         let counts = [
             (self.hidden, "hidden"),
@@ -60,20 +60,20 @@ impl Skipped {
     }
 }
 
-/// The files and folders that a walk leaves out.
+/// The criteria for skipping files and folders.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// The greatest size in bytes.
+    /// The maximum size of a file, in bytes.
     pub(crate) largest: u64,
-    /// Names of files and folders.
+    /// The names of files and folders to skip.
     pub(crate) exclude: Vec<String>,
 }
 
-/// Finds the files below `root`. Links are not followed, so that the walk ends.
+/// Finds the files below `root`. Does not follow links, which could form a cycle.
 ///
 /// # Errors
 ///
-/// [`Error::NotFolder`] and [`Error::Io`] of the root itself. What cannot be read below it is counted.
+/// [`Error::NotFolder`] and [`Error::Io`] for the root itself. Files and folders below it that cannot be read are only counted.
 pub(crate) fn walk(root: &Path, rules: &Rules, skipped: &mut Skipped) -> Result<Walked> {
     if !root.metadata().map_err(io("find", root))?.is_dir() {
         return Err(Error::NotFolder { path: root.to_owned() });
@@ -109,7 +109,7 @@ pub(crate) fn walk(root: &Path, rules: &Rules, skipped: &mut Skipped) -> Result<
             } else if rules.exclude.iter().any(|excluded| excluded == name) {
                 skipped.excluded += 1;
             } else if metadata.is_dir() {
-                // The convention by which programs mark what they can make again.
+                // By convention, this file marks a folder as a cache, whose content can be recreated.
                 if path.join("CACHEDIR.TAG").is_file() {
                     skipped.caches += 1;
                 } else {
@@ -132,7 +132,7 @@ pub(crate) fn walk(root: &Path, rules: &Rules, skipped: &mut Skipped) -> Result<
     Ok(Walked { files: found, closed })
 }
 
-/// Returns the time of the last change in nanoseconds since 1970, if the system tells it.
+/// Returns the time of the last change in nanoseconds since 1970, if the system reports it.
 pub(crate) fn modified(metadata: &Metadata) -> Option<i128> {
     let time = metadata.modified().ok()?;
     let nanoseconds = |passed: Duration| i128::try_from(passed.as_nanos()).ok();
@@ -154,18 +154,19 @@ pub(crate) enum FileContents {
 #[derive(Debug)]
 pub(crate) struct FileRead {
     pub(crate) bytes: Vec<u8>,
-    /// The size and time when it was opened; no time if it may change again within the resolution of times.
+    /// The time of the last change when the file was opened. `None` if a later change could have the same time.
     pub(crate) modified: Option<i128>,
 }
 
-/// How long ago the last change must be for its time to tell about the next one. File systems have resolutions of up to 2 seconds.
+/// The minimum age of a change in nanoseconds, so that a later change has a different time. File systems have resolutions of up to 2
+/// seconds.
 const SETTLED: i128 = 2_000_000_000;
 
-/// Reads a file of at most `largest` bytes; `None` if it has more.
+/// Reads a file of at most `largest` bytes. Returns `None` if it is larger.
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// The errors of the system.
 pub(crate) fn read(path: &str, largest: u64) -> std::io::Result<Option<FileRead>> {
     let file = File::open(path)?;
     let modified = modified(&file.metadata()?);
@@ -179,7 +180,7 @@ pub(crate) fn read(path: &str, largest: u64) -> std::io::Result<Option<FileRead>
     Ok(Some(FileRead { bytes, modified: modified.filter(settled) }))
 }
 
-/// Takes bytes as text. A file with a zero byte in its first part is binary.
+/// Converts bytes to text. A file with a zero byte in its first part is binary.
 pub(crate) fn text(bytes: Vec<u8>) -> FileContents {
     const LOOKED_AT: usize = 8192;
     if bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0) {

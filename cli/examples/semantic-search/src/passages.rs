@@ -1,38 +1,38 @@
-//! Cuts texts into passages of a bounded number of tokens, which overlap.
+//! Splits texts into overlapping passages with a limited number of tokens.
 //!
-//! A passage ends where a reader would stop, if there is such a place in its last part: before a heading, at an empty line, at
-//! the end of a line, at the end of a sentence, or at least between two words.
+//! A passage ends where a reader would stop, if there is a suitable place in its second half: before a heading, at an empty line, at the
+//! end of a line, at the end of a sentence, or at least between two words.
 
 use crate::error::{Error, Result};
 use tokenizers::Tokenizer;
 
-/// The greatest number of tokens of a passage, without those that the model puts around it.
+/// The maximum number of tokens of a passage, without the model's special tokens.
 pub(crate) const LENGTH: usize = 160;
-/// How many tokens a passage has in common with the one before it, at most.
+/// The maximum number of tokens that a passage shares with the previous one.
 pub(crate) const OVERLAP: usize = 32;
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Passage {
-    /// Where it begins and ends, in bytes.
+    /// The start and the end of the passage in the text, in bytes.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The line on which it begins, from 1.
+    /// The number of the first line of the passage, counted from 1.
     pub(crate) line: u32,
     pub(crate) tokens: Vec<u32>,
 }
 
-/// A token, and what it stands for.
+/// A token, and its position in the text.
 #[derive(Debug, Clone, Copy)]
 struct Token {
     id: u32,
     start: usize,
     end: usize,
-    /// Whether it continues the word of the token before it.
+    /// Whether the token continues the word of the previous token.
     inside: bool,
 }
 
-/// Cuts a text into passages. A text without words has none.
+/// Splits a text into passages. A text without words has none.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub(crate) fn cut(tokenizer: &Tokenizer, text: &str) -> Result<Vec<Passage>> {
     Ok(passages)
 }
 
-/// Counts the line feeds between two places.
+/// Counts the line feeds between two byte offsets.
 fn lines(text: &str, from: usize, to: usize) -> u32 {
     let between = text.as_bytes().get(from..to).unwrap_or_default();
     u32::try_from(between.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(u32::MAX)
@@ -81,7 +81,7 @@ fn tokens(tokenizer: &Tokenizer, text: &str) -> Result<Vec<Token>> {
         .collect())
 }
 
-/// How good a place is to stop before the token at `at`.
+/// Rates how good it is to end a passage before the token at index `at`.
 fn quality(text: &str, tokens: &[Token], at: usize) -> u8 {
     let (Some(before), Some(after)) = (at.checked_sub(1).and_then(|i| tokens.get(i)), tokens.get(at)) else {
         return 0;
@@ -102,26 +102,26 @@ fn quality(text: &str, tokens: &[Token], at: usize) -> u8 {
     }
 }
 
-/// Returns where the passage from the token `first` on ends.
+/// Returns the end of the passage that begins with the token at index `first`.
 fn end(text: &str, tokens: &[Token], first: usize) -> usize {
     let most = first + LENGTH;
     if most >= tokens.len() {
         return tokens.len();
     }
-    // The last of the best places in the last half; a word that fills all of it is cut.
+    // Selects the last of the best places in the second half. A word that fills all of this half is split.
     let places = most - LENGTH / 2..=most;
     let best = places.max_by_key(|&at| (quality(text, tokens, at), at));
     best.filter(|&at| quality(text, tokens, at) > 0).unwrap_or(most)
 }
 
-/// Returns where the passage begins that follows one of the tokens from `first` to `end`.
+/// Returns the start of the next passage, which is one of the token indices from `first` to `end`.
 fn next(text: &str, tokens: &[Token], first: usize, end: usize) -> usize {
-    // What ends before a heading has nothing to do with what is below the heading.
+    // Text before a heading is unrelated to the text below it, so passages do not overlap across a heading.
     if quality(text, tokens, end) >= 5 {
         return end;
     }
     let least = end.saturating_sub(OVERLAP).max(first + 1);
-    // The first of the best places, so that more is in both.
+    // Selects the first of the best places, so that the overlap is as large as possible.
     let best = (least..=end).rev().max_by_key(|&at| quality(text, tokens, at).min(3));
     best.unwrap_or(end)
 }

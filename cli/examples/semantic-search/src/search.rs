@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// How many vectors are compared in one product, so that a backend needs little memory.
+/// The number of vectors that are compared in one matrix product. It limits the memory that a backend needs.
 const BLOCK: usize = 1 << 16;
-/// How many characters of a passage are shown.
+/// The maximum number of characters in the excerpt of a passage.
 const SHOWN: usize = 320;
 
 /// A passage that was found.
@@ -19,7 +19,7 @@ const SHOWN: usize = 320;
 pub(crate) struct Hit {
     pub(crate) path: String,
     pub(crate) line: u32,
-    /// The cosine of the angle between its vector and the query's.
+    /// The cosine similarity of the vectors of the passage and the query.
     pub(crate) similarity: f32,
     pub(crate) snippet: Snippet,
 }
@@ -28,13 +28,13 @@ pub(crate) struct Hit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Snippet {
     Text(String),
-    /// The file is not the one that was indexed, so that the passage may be elsewhere.
+    /// The file has changed since it was indexed, so the passage may be elsewhere.
     Changed,
     /// The file cannot be read.
     Gone(String),
 }
 
-/// Finds the `count` passages nearest to a query, the best first. Of passages that overlap only the best is returned.
+/// Finds the `count` passages nearest to a query, the best first. Of overlapping passages, only the best one is returned.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub(crate) fn search(index: &Index, embedder: &Embedder, query: &str, count: usi
     Ok(hits)
 }
 
-/// Returns the passages nearest to the query: enough that `count` are left when each has lost its two neighbours.
+/// Returns the passages nearest to the query. Returns enough of them that `count` remain even if both neighbours of each are removed.
 fn ranked(index: &Index, embedder: &Embedder, query: &[f32], count: usize) -> Result<Vec<(usize, f32)>> {
     let on = embedder.backend();
     let query = on.tensor(&[embedder.dimensions(), 1], query)?;
@@ -89,7 +89,7 @@ fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).step_by(BLOCK).map(move |first| first..(first + BLOCK).min(count))
 }
 
-/// Reads a passage from its file, if that is the one that was indexed.
+/// Reads a passage from its file, if the file has not changed since it was indexed.
 fn snippet(entry: &Entry, place: PassagePlace) -> Snippet {
     let read = || -> std::io::Result<Option<Vec<u8>>> {
         let mut file = File::open(&entry.path)?;
@@ -100,7 +100,7 @@ fn snippet(entry: &Entry, place: PassagePlace) -> Snippet {
         }
         file.seek(SeekFrom::Start(place.start))?;
         let mut bytes = Vec::new();
-        // A character has at most 4 bytes, and a run of spaces counts as one.
+        // Limits the number of bytes: a character has at most 4 bytes, and a run of spaces counts as one character.
         let most = (place.end - place.start).min(SHOWN as u64 * 64);
         file.take(most).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
@@ -112,8 +112,8 @@ fn snippet(entry: &Entry, place: PassagePlace) -> Snippet {
     }
 }
 
-/// Shortens a text for a terminal: spaces and ends of lines become one space, and control characters are replaced, because they
-/// could change what the terminal shows.
+/// Shortens a text for a terminal. White space becomes a single space. Control characters are replaced, because they could change the
+/// display of the terminal.
 pub(crate) fn shown(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut short: String =

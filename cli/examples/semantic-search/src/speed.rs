@@ -1,4 +1,4 @@
-//! Compares this program with the same pipeline in Python: ONNX Runtime and the package tokenizers.
+//! Compares this program with the same pipeline in Python: ONNX Runtime and the package `tokenizers`.
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The pipeline in Python.
+/// The Python script of the pipeline.
 const SCRIPT: &str = include_str!("../speed.py");
-/// Each side embeds all passages this often; the fastest time counts.
+/// The number of times that each side embeds all passages. The fastest time counts.
 const TIMES: usize = 3;
 
-/// The output of the script.
+/// The output of the Python script.
 #[derive(Debug, serde::Deserialize)]
 struct Answer {
     version: String,
@@ -21,7 +21,7 @@ struct Answer {
     vectors: Vec<Vec<f32>>,
 }
 
-/// Measures both, and writes the result as a text.
+/// Measures both pipelines, and returns the result as text.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub(crate) fn compare(
     ))
 }
 
-/// Returns the texts of the first passages of a folder.
+/// Returns the texts of the first `count` passages of a folder.
 fn texts(embedder: &Embedder, folder: &Path, rules: &Rules, count: usize) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for file in files::walk(folder, rules, &mut Skipped::default())?.files {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokenizers::Tokenizer;
 
-/// Makes an empty folder for a test.
+/// Creates an empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("semantic-search-{}-{name}", std::process::id()));
     std::fs::remove_dir_all(&folder).unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder.canonicalize().unwrap()
 }
 
-/// Returns the model, or says why the test is skipped. One test fetches it, and the others wait.
+/// Returns the model, or prints why the test is skipped. One test fetches it, and the others wait.
 fn embedder(test: &str) -> Option<Embedder> {
     static FETCHING: Mutex<()> = Mutex::new(());
     let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ fn embedder(test: &str) -> Option<Embedder> {
 
 const MODEL: [u8; 32] = [7; 32];
 
-/// Writes an index of two files: one has two passages, the other has none.
+/// Writes an index of two files, where one has two passages and the other has none.
 fn written(path: &Path) -> Vec<u8> {
     let mut writer = Writer::new(path, 2, MODEL).unwrap();
     let entry = |path: &str, modified| Entry {
@@ -70,7 +70,7 @@ fn an_index_is_read_as_it_was_written() {
     assert!(index.entry_of(2).is_none());
     assert_eq!(index.tensor(1..2).unwrap().as_slice::<f32>().unwrap(), [0.6, 0.8]);
     assert!(index.tensor(1..3).is_err());
-    // Nothing is left beside the index.
+    // The temporary file was removed.
     let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(names, ["index"]);
     assert!(Index::open(&folder.join("none")).unwrap().is_none());
@@ -92,7 +92,7 @@ fn an_index_with_any_byte_changed_or_missing_is_refused() {
     assert_eq!(Index::read(&Bytes::new()).unwrap_err(), Damage::Magic);
 }
 
-/// An attacker who forges an index can make the checksums right, so the contents must not be believed either.
+/// An attacker who forges an index can compute valid checksums, so the contents must be checked, too.
 #[test]
 fn a_forged_index_with_right_checksums_is_refused() {
     let bytes = written(&folder("forged").join("index"));
@@ -109,23 +109,23 @@ fn a_forged_index_with_right_checksums_is_refused() {
         Index::read(&Bytes::from(bytes))
     };
     assert!(forged(0, b"bb").is_ok());
-    // The numbers of vectors, passages and files, and the length of the table.
+    // Changes the number of dimensions, of passages and of files, and the length of the table.
     for at in [12, 16, 24, 32] {
         assert!(forged(at, &u32::MAX.to_le_bytes()).is_err(), "{at}");
         assert!(forged(at, &[0; 4]).is_err(), "{at}");
     }
-    // The length of the first path, and one that is not UTF-8.
+    // Changes the length of the first path, and makes the path invalid UTF-8.
     assert!(forged(144, &u32::MAX.to_le_bytes()).is_err());
     assert!(forged(148, &[0xff]).is_err());
-    // The first passage ends before it begins, or behind the file.
+    // Makes the first passage end before it begins, and end after the end of the file.
     let first = 144 + 4 + 9 + 8 + 16 + 32 + 4;
     assert!(forged(first, &41u64.to_le_bytes()).is_err());
     assert!(forged(first + 8, &101u64.to_le_bytes()).is_err());
-    // The paths are not in order.
+    // Makes the paths unsorted.
     assert!(forged(148, b"z").is_err());
 }
 
-/// A tokenizer whose tokens are words.
+/// Returns a tokenizer whose tokens are words.
 fn words() -> Tokenizer {
     let json = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
         "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
@@ -154,7 +154,7 @@ fn passages_have_all_words_at_most_so_many_and_overlap() {
     let mut reached = 0;
     for passage in &cut {
         assert!(passage.tokens.len() <= passages::LENGTH);
-        // No word is lost between two passages.
+        // Between two passages there is only white space.
         assert!(text[reached.min(passage.start)..passage.start].trim().is_empty(), "{passage:?}");
         let line = 1 + text[..passage.start].matches('\n').count();
         assert_eq!(passage.line as usize, line);
@@ -212,7 +212,7 @@ fn an_update_embeds_only_what_is_new_or_changed() {
     );
     let again = run();
     assert_eq!((again.unchanged, again.embedded, again.new), (2, 0, 0), "{again:?}");
-    // The same number of bytes, and other ones.
+    // The new content has the same number of bytes.
     write("cats.txt", "Dogs sleep for most of the day.");
     std::fs::remove_file(files.join("ships.txt")).unwrap();
     write("trees.txt", "An oak grows slowly.");
@@ -224,7 +224,7 @@ fn an_update_embeds_only_what_is_new_or_changed() {
     assert!(hits[0].path.ends_with("cats.txt"));
     assert_eq!(hits[0].snippet, Snippet::Text("Dogs sleep for most of the day.".to_owned()));
     assert!(matches!(search(&index, &embedder, "  ", 1), Err(Error::EmptyQuery)));
-    // A damaged index is an error, and is not replaced.
+    // A damaged index is reported as an error, and is not replaced.
     std::fs::write(&path, "something else").unwrap();
     let error = update(&path, &files, &embedder, &options(), &mut |_, _| ()).unwrap_err();
     assert!(matches!(error, Error::Index { source: Damage::Magic, .. }), "{error}");
@@ -250,7 +250,7 @@ fn questions_about_this_repository_are_answered_in_the_first_three_results() {
     let Some(embedder) = embedder("the questions") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap();
     let (docs, own) = (folder("docs"), folder("questions"));
-    // Passages are most of the work, so that large documents, and the questions that these answer, are left to `.ci/nightly`.
+    // Embedding passages takes most of the time. So `.ci/nightly` tests the large documents, and the questions that they answer.
     let largest =
         if std::env::var("BB_QUESTIONS").is_ok_and(|which| which == "all") { u64::MAX } else { 10_000 };
     let pages = std::fs::read_dir(root.join("bb/docs")).unwrap().map(|file| file.unwrap().path());

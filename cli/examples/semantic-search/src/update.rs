@@ -1,4 +1,4 @@
-//! Brings an index up to date with a folder: embeds what is new or changed, keeps the vectors of the rest.
+//! Updates an index from a folder: embeds new and changed files, and keeps the vectors of the others.
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How many tokens are collected before they are embedded, so that batches have passages of similar lengths.
+/// The number of tokens that are collected before they are embedded, so that batches can combine passages of similar lengths.
 const WINDOW: usize = 1 << 16;
 
 /// The result of an update.
@@ -22,30 +22,30 @@ pub(crate) struct Summary {
     pub(crate) changed: usize,
     pub(crate) unchanged: usize,
     pub(crate) deleted: usize,
-    /// How many passages were embedded.
+    /// The number of passages that were embedded.
     pub(crate) embedded: usize,
-    /// How many files and passages the index has, those of other folders included.
+    /// The numbers of files and passages in the index, including files of other folders.
     pub(crate) files: usize,
     pub(crate) passages: usize,
     pub(crate) skipped: Skipped,
 }
 
-/// How an update is done.
+/// The options of an update.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) rules: Rules,
-    /// After how long what is done so far is saved.
+    /// The time after which the results so far are saved.
     pub(crate) save_after: Duration,
 }
 
-/// Hears how far an update is: how many files are done, and how many there are.
+/// A callback for the progress of an update: the number of completed files, and the number of all files.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Brings the index at `path` up to date with the files below `folder`; makes it if it does not exist.
+/// Updates the index at `path` from the files below `folder`. Creates the index if it does not exist.
 ///
 /// # Errors
 ///
-/// [`Error::OtherModel`] if the index was made with another model; [`Error::Locked`] if another process updates it; errors of the
+/// [`Error::OtherModel`] if the index was created with another model; [`Error::Locked`] if another process is updating it; errors of the
 /// index, of the system and of the backend.
 pub(crate) fn update(
     path: &Path,
@@ -77,7 +77,7 @@ pub(crate) fn update(
         let whole = pass.all(root, found, progress)?;
         let (writer, one) = (pass.writer, pass.sum);
         writer.finish()?;
-        // What an earlier pass embedded is unchanged for those after it.
+        // A later pass counts files that an earlier pass embedded as unchanged, so their number is subtracted.
         let before = sum.new + sum.changed;
         sum = Summary {
             new: sum.new + one.new,
@@ -95,14 +95,14 @@ pub(crate) fn update(
     }
 }
 
-/// Opens the index, which must be of the same model; returns an empty one if there is none.
+/// Opens the index, and checks that it has the same model. Returns an empty index if the file does not exist.
 fn open(path: &Path, embedder: &Embedder) -> Result<Index> {
     let Some(index) = Index::open(path)? else { return Ok(Index::default()) };
     same_model(path, &index, embedder)?;
     Ok(index)
 }
 
-/// Compares the models of an index and of an embedder.
+/// Checks that an index and an embedder have the same model.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ pub(crate) fn same_model(path: &Path, index: &Index, embedder: &Embedder) -> Res
     Err(Error::OtherModel { path: path.to_owned(), made, got })
 }
 
-/// Keeps other processes from updating the index until the file is dropped.
+/// Locks the index against updates by other processes, until the returned file is dropped.
 fn lock(path: &Path) -> Result<File> {
     let own = path.with_added_extension("lock");
     let file = File::create(&own).map_err(io("write", &own))?;
@@ -126,7 +126,7 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// One walk over the files.
+/// One pass over the files.
 struct Pass<'a> {
     old: &'a Index,
     embedder: &'a Embedder,
@@ -136,34 +136,34 @@ struct Pass<'a> {
     sum: Summary,
 }
 
-/// Files whose vectors are not yet written.
+/// The files whose vectors are not written yet.
 #[derive(Default)]
 struct Window {
     files: Vec<(Entry, VectorSource)>,
     tokens: usize,
 }
 
-/// Where the vectors of a file come from.
+/// The source of the vectors of a file.
 enum VectorSource {
-    /// The old index, in which the file is the entry of this number.
+    /// The old index, where the file is the entry with this number.
     Old(usize),
     New(Vec<Passage>),
 }
 
 /// The action of an update for one path.
 enum UpdateAction {
-    /// It is not below the folder, or could not be looked at.
+    /// Keeps the entry, because the path is not below the folder, or could not be read.
     Keep(usize),
     Look(FolderFile, Option<usize>),
 }
 
 impl Pass<'_> {
-    /// Goes through all files; returns whether it reached the last one.
+    /// Processes all files. Returns whether it reached the last one.
     fn all(&mut self, root: &str, found: Walked, progress: Progress<'_>) -> Result<bool> {
         let started = Instant::now();
         let mut plans: BTreeMap<String, UpdateAction> = BTreeMap::new();
         let total = found.files.len();
-        // What is in a folder that could not be read may still be there.
+        // Files in a folder that could not be read may still exist, so their entries are kept.
         let gone = |path: &Path| {
             path.starts_with(root) && !found.closed.iter().any(|closed| path.starts_with(closed))
         };
@@ -201,16 +201,16 @@ impl Pass<'_> {
         Ok(whole)
     }
 
-    /// Keeps the vectors of a file; `touched` is its new time.
+    /// Keeps the vectors of a file. `touched` is the file's new time, if it changed.
     fn keep(&mut self, old: usize, touched: Option<Option<i128>>) -> Result<()> {
         let Some(entry) = self.old.entries.get(old) else { return Ok(()) };
         let entry = Entry { modified: touched.unwrap_or(entry.modified), ..entry.clone() };
-        // Paths are written in order, so that it waits for the new files before it.
+        // Paths must be written in order, so the entry waits for the new files before it.
         self.window.files.push((entry, VectorSource::Old(old)));
         if self.window.tokens == 0 { self.flush() } else { Ok(()) }
     }
 
-    /// Finds out whether a file is new, changed or unchanged.
+    /// Determines whether a file is new, changed or unchanged.
     fn look(&mut self, file: &FolderFile, old: Option<usize>) -> Result<()> {
         let known = old.and_then(|old| self.old.entries.get(old));
         if let (Some(old), Some(known)) = (old, known)

@@ -1,4 +1,4 @@
-//! Runs a model of trees with no more of `bb` than it needs.
+//! Runs a tree model with the minimal features of `bb`.
 //!
 //! ```text
 //! cargo run --release -p smallest -- 0.57730556 0.506829 0.14141674 0.8114217
@@ -6,12 +6,12 @@
 
 use bb::{CompileOptions, Module};
 
-use bb_cpu as _; // the linker leaves out a crate that no line names
+use bb_cpu as _; // the import makes the linker include the backend
 
-/// A regression by boosted trees, which is of the domain `ai.onnx.ml`.
+/// A regression model of gradient-boosted trees, with operators of the domain `ai.onnx.ml`.
 const MODEL: &[u8] = include_bytes!("../../../../tests/data/models/surfaces_gbr/model.onnx");
 
-/// Computes the height at a point of four coordinates.
+/// Computes the height of a surface at a point with four coordinates.
 fn height(point: &[f32]) -> Result<f32, Box<dyn std::error::Error>> {
     let cpu = bb::backend("cpu")?;
     let model = cpu.compile(Module::from_bytes(MODEL)?, &CompileOptions::default())?;

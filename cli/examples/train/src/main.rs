@@ -4,8 +4,8 @@
 //! cargo run --release -p train -- [--backend NAME]
 //! ```
 //!
-//! One step of the training is a function over any backend: the scores, the loss, its gradient, and Adam. It is traced and
-//! compiled once, and each step runs the same program.
+//! A training step is a function over any backend: the scores, the loss, its gradient, and Adam. The function is traced and compiled once,
+//! and each step runs the same program.
 
 mod spirals;
 
@@ -15,15 +15,15 @@ use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Error, Value
 use spirals::Points;
 use std::sync::Arc;
 
-// Links the backends, although nothing names them.
+// These crates are imported only so that the linker includes the backends.
 use bb_cpu as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
 
-/// The share of points that the trained classifier must name rightly.
+/// The minimum accuracy of the trained classifier: the share of points that it classifies correctly.
 const ACCURACY: f64 = 0.97;
 
-/// How often all points are learned from.
+/// The number of training steps. Each uses all points.
 const STEPS: usize = 400;
 
 /// The learning rate.
@@ -36,7 +36,7 @@ const HIDDEN: usize = 24;
 const SHAPES: [&[usize]; 6] =
     [&[2, HIDDEN], &[HIDDEN], &[HIDDEN, HIDDEN], &[HIDDEN], &[HIDDEN, Points::ARMS], &[Points::ARMS]];
 
-/// Computes a score for each arm: `x` has a point in each row.
+/// Computes a score for each arm. `x` has a point in each row.
 fn scores<B: Ops + ?Sized>(on: &B, x: &B::Tensor, parameters: &[B::Tensor]) -> Result<B::Tensor, B::Error> {
     let layers = parameters.chunks(2).count();
     let mut y = x.clone();
@@ -51,8 +51,8 @@ fn scores<B: Ops + ?Sized>(on: &B, x: &B::Tensor, parameters: &[B::Tensor]) -> R
     Ok(y)
 }
 
-/// Traces a step: of the points, their labels, the number of the step, the parameters, and Adam's two averages of each, it makes the loss
-/// and the next parameters and averages.
+/// Traces a training step. The inputs are the points, their labels, the number of the step, the parameters, and Adam's two moving averages
+/// of each parameter. The outputs are the loss and the new parameters and averages.
 fn step(points: usize) -> Result<ModelTrace, Error> {
     let count = SHAPES.len();
     let names: Vec<String> = (0..3 * count).map(|i| format!("state_{i}")).collect();
@@ -99,7 +99,7 @@ struct Training {
     program: Arc<dyn ErasedExecutable>,
     x: Value,
     labels: Value,
-    /// The parameters, then the averages of their gradients, then those of the squares.
+    /// The parameters, then the averages of their gradients, then the averages of the squared gradients.
     state: Vec<Value>,
     steps: usize,
 }
@@ -112,7 +112,7 @@ impl Training {
         let mut random = Mersenne::of(Some(1));
         let mut state = Vec::new();
         for shape in SHAPES {
-            // Weights of a size with which signals neither fade nor grow; biases of 0.
+            // Random weights are scaled so that activations keep their magnitude from layer to layer. Biases are 0.
             let scale = if let &[from, _] = shape { (1.0 / from as f64).sqrt() } else { 0.0 };
             state.push(backend.tensor_from_fn(shape, |_| (scale * random.normal()) as f32)?);
         }
@@ -124,7 +124,7 @@ impl Training {
         Ok(Training { backend, program, x, labels, state, steps: 0 })
     }
 
-    /// Learns from all points once; returns the loss before.
+    /// Runs a training step with all points. Returns the loss before the step.
     fn learn(&mut self) -> Result<f32, Error> {
         self.steps += 1;
         let number = self.backend.tensor(&[], &[self.steps as f32])?;
@@ -136,7 +136,7 @@ impl Training {
         loss.to_host(4)?.as_slice::<f32>()?.first().copied().ok_or_else(missing)
     }
 
-    /// Computes the share of points of which the greatest score is that of their arm.
+    /// Computes the accuracy: the share of points whose greatest score is the score of their arm.
     fn accuracy(&self, points: &Points) -> Result<f64, Error> {
         let parameters: Vec<Value> = self.state.iter().take(SHAPES.len()).cloned().collect();
         let x = self.backend.tensor(&[points.labels.len(), 2], &points.coordinates)?;

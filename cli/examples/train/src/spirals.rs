@@ -1,13 +1,13 @@
-//! Points of spiral arms, which no straight line separates.
+//! Generates points on spiral arms, which no straight line separates.
 
 use bb::ext::Mersenne;
 use std::f64::consts::TAU;
 
-/// Points in the plane, and the arm that each belongs to.
+/// Points in the plane, and the number of the arm that each belongs to.
 pub(crate) struct Points {
     /// Two coordinates for each point.
     pub(crate) coordinates: Vec<f32>,
-    /// The arm of each point.
+    /// The number of each point's arm.
     pub(crate) labels: Vec<i64>,
 }
 
@@ -15,7 +15,7 @@ impl Points {
     /// The number of arms.
     pub(crate) const ARMS: usize = 3;
 
-    /// Draws `count` points of each arm. Equal seeds draw equal points.
+    /// Draws `count` points of each arm. Equal seeds result in equal points.
     pub(crate) fn new(seed: i64, count: usize) -> Points {
         let mut random = Mersenne::of(Some(seed));
         let mut points = Points { coordinates: Vec::new(), labels: Vec::new() };

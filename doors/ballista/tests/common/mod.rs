@@ -16,17 +16,17 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file of a model in the repository.
+/// Returns the path of a model file in the repository.
 pub fn committed(name: &str) -> String {
     case(name).join("model.onnx").to_str().unwrap().to_owned()
 }
 
-/// The folder of a model in the repository.
+/// Returns the folder of a model in the repository.
 pub fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models").join(name)
 }
 
-/// Reads a tensor that ONNX Runtime stored: its extents and its elements as bytes.
+/// Reads a tensor that ONNX Runtime computed: its shape, and its elements as bytes.
 pub fn stored(model: &str, file: &str) -> (Vec<usize>, Vec<u8>) {
     let bytes = std::fs::read(case(model).join("test_data_set_0").join(file)).unwrap();
     let tensor = TensorProto::decode(bytes.as_slice()).unwrap();
@@ -47,7 +47,7 @@ pub fn integers(bytes: &[u8]) -> Vec<i64> {
     bytes.chunks(8).map(|x| i64::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// Writes a model to a file of its own, and returns the path.
+/// Writes a model to a new file. Returns the path.
 pub fn made(name: &str, model: &ModelProto) -> String {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -57,7 +57,7 @@ pub fn made(name: &str, model: &ModelProto) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// An extent: a number, or a name if it begins with a letter.
+/// Returns an extent: a number, or a symbolic dimension if the text begins with a letter.
 pub fn tensor(name: &str, dtype: DataType, extents: &[&str]) -> ValueInfoProto {
     use tensor_shape_proto::{Dimension, dimension::Value};
     let dim = |text: &&str| {
@@ -87,13 +87,13 @@ pub fn model(input: Vec<ValueInfoProto>, node: Vec<NodeProto>, output: Vec<Value
     ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..Default::default() }
 }
 
-/// Returns its input.
+/// Creates a model that returns its input.
 pub fn identity(dtype: DataType, extents: &[&str]) -> ModelProto {
     let x = tensor("x", dtype, extents);
     model(vec![x], vec![node("Identity", &["x"], &["y"], vec![])], vec![tensor("y", dtype, extents)])
 }
 
-/// Returns the sum of each row of `width` floats, and each row times two.
+/// Creates a model that returns the sum of each row of `width` floats, and each row times two.
 pub fn sum_and_double(width: &str) -> ModelProto {
     let x = tensor("x", DataType::F32, &["n", width]);
     let outputs = vec![tensor("sum", DataType::F32, &["n"]), tensor("double", DataType::F32, &["n", width])];
@@ -119,14 +119,14 @@ pub fn sum_and_double(width: &str) -> ModelProto {
     model
 }
 
-/// A session of one process.
+/// Returns a session in one process.
 pub fn context() -> (SessionContext, RunSettings) {
     let settings = RunSettings::new(Arc::new(Stores::default()));
     let config = session::config().with_target_partitions(2);
     (session::local(&settings, config, None).unwrap(), settings)
 }
 
-/// A table of columns.
+/// Creates a table from columns.
 pub fn batch(columns: Vec<(Field, ArrayRef)>) -> RecordBatch {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
@@ -154,7 +154,7 @@ pub fn ask(context: &SessionContext, table: RecordBatch, sql: &str) -> Result<Re
     })
 }
 
-/// Waits on threads with much stack, which plans need in builds without optimization.
+/// Waits on threads with a large stack, which planning needs in builds without optimization.
 pub fn wait<T: Send + 'static>(of: impl Future<Output = T> + Send + 'static) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().thread_stack_size(16 << 20).enable_all().build();
@@ -162,7 +162,7 @@ pub fn wait<T: Send + 'static>(of: impl Future<Output = T> + Send + 'static) -> 
     runtime.block_on(async { tokio::spawn(of).await.unwrap() })
 }
 
-/// The message of an error, with its causes.
+/// Returns the message of an error, with its causes.
 pub fn refusal(context: &SessionContext, table: RecordBatch, sql: &str) -> String {
     ask(context, table, sql).unwrap_err().to_string()
 }

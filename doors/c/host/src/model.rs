@@ -41,7 +41,7 @@ pub(crate) struct Told {
     entries: Vec<Named>,
 }
 
-// SAFETY: the texts point into `facts`, which never changes.
+// SAFETY: the strings belong to `facts`, which never changes.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}

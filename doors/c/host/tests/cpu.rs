@@ -1,10 +1,10 @@
-//! A library of the CPU backend passes what the backend passes where it is linked.
+//! Runs the conformance cases on a library of the CPU backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::LoadedBackend;
 use std::path::{Path, PathBuf};
 
-/// The library: an example of this package.
+/// Returns the path of the library, which is an example of this package.
 fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let examples = program.parent().and_then(Path::parent).unwrap().join("examples");
@@ -18,7 +18,7 @@ fn load() -> LoadedBackend {
     bb::load_backend(library()).unwrap()
 }
 
-// Each fifth case: the same code runs all of them where it is linked.
+// Runs every fifth case. The tests of the linked backend run all of them with the same code.
 bb::conformance!(load(), cases = 5);
 
 #[test]

@@ -1,4 +1,4 @@
-//! A program in C opens a model and runs it, on the CPU backend and on the backend in C.
+//! Builds C programs that open a model and run it, on the CPU backend and on the backend written in C.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::TensorData;
@@ -27,12 +27,12 @@ fn cc(arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The folder in which the library is.
+/// Returns the folder of the library.
 fn built() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
-/// Builds the program, in a file of this test.
+/// Builds the program into a file with a name for the test.
 fn program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let folder = built().display().to_string();
@@ -76,7 +76,7 @@ fn a_program_in_c_runs_a_model() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{backend}");
     }
-    // The variable does the same.
+    // The variable loads the backend, too.
     let output =
         Command::new(&program).args([&model, "plain"]).env("BB_BACKEND_PATH", plain).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
@@ -98,7 +98,7 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// A model whose loop runs as often as its input `n` says. Its value `h` is `-x`.
+/// Creates a model with a loop that runs `n` times, where `n` is an input. Its intermediate value `h` is `-x`.
 fn looping() -> ModelProto {
     let value = |name: &str| ValueInfoProto { name: Some(name.into()), ..Default::default() };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
@@ -148,7 +148,7 @@ fn looping() -> ModelProto {
     }
 }
 
-/// Builds a program of a file in this folder, runs it on a model, and returns its output.
+/// Builds a program from a file in this folder, runs it on a model, and returns its output.
 fn tested(name: &str, model: &ModelProto) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (program, file) = (folder.join(name), folder.join(format!("{name}.onnx")));
@@ -169,7 +169,7 @@ fn options_do_what_the_header_says() {
     assert_eq!(tested("options", &looping()), expected);
 }
 
-/// A model with a scalar `s`, and `u` of unknown rank: `list` is a sequence of `s`, `v` is `-u`, and `w` is `-s`.
+/// Creates a model with a scalar `s`, and `u` of unknown rank: `list` is a sequence of `s`, `v` is `-u`, and `w` is `-s`.
 fn several_kinds() -> ModelProto {
     let node = |op: &str, from: &str, to: &str| NodeProto {
         op_type: Some(op.into()),
@@ -213,7 +213,7 @@ fn ports_of_unknown_rank_and_sequences_are_told_from_scalars() {
     assert_eq!(tested("ports", &several_kinds()), "v has rank 1: -1 -2\nw has rank 0: -3\n");
 }
 
-/// Every function of the header's part for programs is in the library.
+/// Checks that the library has every function that the header declares for programs.
 #[test]
 fn the_library_has_all_functions_of_the_header() {
     let header = std::fs::read_to_string(door().join("include/bb.h")).unwrap();

@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn devices<B: Declared>(
         let found = B::devices().map_err(|e| Failed::caused(bb_ir::ErrorKind::Device, &*e))?;
         let Some(device) = device else { return Ok(()) };
         for of in found {
-            // SAFETY: the host's function, with its context and texts that live during the call.
+            // SAFETY: the host passes its function with its context, and the strings live during the call.
             unsafe { device(context, Text::new(&of.name), Text::new(&of.description)) };
         }
         Ok(())

@@ -20,7 +20,7 @@ unsafe fn list<'a, T>(of: &Parameter) -> &'a [T] {
     unsafe { Items { items: of.items.cast(), count: of.count }.slice() }
 }
 
-/// Reads a parameter of the given kind.
+/// Converts a parameter that must have the kind `kind`.
 fn param<'a>(row: &OpSpec, name: &str, kind: ParamKind, of: &Parameter) -> Result<Param<'a>, Failed> {
     let nothing = of.kind == ParameterKind::Nothing as i32;
     let wrong = || {

@@ -37,7 +37,7 @@ struct TensorHandle {
     on: Arc<Instance>,
 }
 
-// SAFETY: the interface promises that functions may be called with a tensor from any thread, and from several at once.
+// SAFETY: the interface allows calling functions with a tensor from any thread, and from several threads at the same time.
 unsafe impl Send for TensorHandle {}
 // SAFETY: as above.
 unsafe impl Sync for TensorHandle {}

@@ -13,7 +13,7 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -91,7 +91,7 @@ pub enum LoadError {
     Register {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<Error>,
     },

@@ -28,7 +28,7 @@ pub(super) struct LoadedProgram {
     outputs: Vec<String>,
 }
 
-// SAFETY: the interface promises that functions may be called with a program from any thread, and from several at once.
+// SAFETY: the interface allows calling functions with a program from any thread, and from several threads at the same time.
 unsafe impl Send for LoadedProgram {}
 // SAFETY: as above.
 unsafe impl Sync for LoadedProgram {}

@@ -21,7 +21,7 @@ pub(super) struct Instance {
     pub(super) library: BackendLibrary,
 }
 
-// SAFETY: the interface promises that the functions of a library may be called from any thread, and from several at once.
+// SAFETY: the interface allows calling the functions of a library from any thread, and from several threads at the same time.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}

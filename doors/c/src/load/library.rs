@@ -148,7 +148,7 @@ impl BackendLibrary {
             describe.map_or(status::OK, |describe| unsafe { describe(&raw mut description, error) })
         })?;
         let read = Reading { path: &path };
-        // SAFETY: the library described itself, with texts and lists that live as long as it.
+        // SAFETY: the library wrote the description. Its strings and lists live as long as the library.
         let inner = unsafe {
             let name = interned(read.name(description.name)?);
             let (version, stated) =
@@ -226,7 +226,7 @@ impl BackendLibrary {
     /// [`LoadError::Failed`].
     pub fn devices(&self) -> Result<Vec<Device>, LoadError> {
         unsafe extern "C" fn device(context: *mut c_void, name: Text, description: Text) {
-            // SAFETY: the context is the list below, which lives during the call, and the texts do too.
+            // SAFETY: the context is the list below, which lives during the call, and so do the strings.
             let (list, name, description) =
                 unsafe { (context.cast::<Vec<Device>>().as_mut(), name.slice(), description.slice()) };
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();

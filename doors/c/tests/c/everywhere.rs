@@ -1,4 +1,4 @@
-//! A registered library is known by its name everywhere.
+//! Tests that a registered backend can be used by its name everywhere.
 
 use crate::built;
 use bb::{CompileOptions, Module};
@@ -6,7 +6,7 @@ use bb_layers as _;
 use bb_reference as _;
 use std::path::PathBuf;
 
-/// Registers the backend in C once, by a list of folders and files.
+/// Registers the backend written in C once, from a list of folders and files.
 fn registered() {
     let folder = built::folder().join("a folder");
     std::fs::create_dir_all(&folder).unwrap();
@@ -28,7 +28,7 @@ fn the_registry_lists_and_opens_it() {
     assert!(
         bb::linked_backends().unwrap().iter().any(|linked| linked.name == "plain" && linked.backend.is_ok())
     );
-    // Types that the library lacks work if it may round them.
+    // Element types that the library lacks can be used if values may be rounded.
     let on = bb::backend("plain(narrow_floats)").unwrap();
     let half = bb::f16::from_f32;
     let x = on.tensor(&[2], &[half(0.5), half(2.)]).unwrap();
@@ -38,7 +38,7 @@ fn the_registry_lists_and_opens_it() {
     );
 }
 
-/// Runs a model with ones, and returns its outputs, sorted by name.
+/// Runs a model on inputs of ones. Returns its outputs, sorted by name.
 fn run(model: &str, backend: &str) -> Vec<(String, bb::TensorData)> {
     let path = built::root().join("../../tests/data/models").join(model).join("model.onnx");
     let on = bb::backend(backend).unwrap();

@@ -1,11 +1,11 @@
-//! The header is written from the definitions, and C lays structures out as Rust does.
+//! Tests that the header is up to date, and that C and Rust use the same layout of structures.
 
 use crate::built;
 use bb_c::abi::layouts;
 use std::fmt::Write;
 use std::process::Command;
 
-/// `BB_WRITE=1 cargo test -p bb-c header` writes the file.
+/// To update the file, run `BB_WRITE=1 cargo test -p bb-c header`.
 #[test]
 fn the_header_in_the_repository_is_that_of_the_definitions() {
     let path = built::root().join("include/bb.h");

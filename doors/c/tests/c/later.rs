@@ -1,4 +1,4 @@
-//! Whole graphs through the interface, and answers that come later.
+//! Tests whole graphs through the interface, and asynchronous runs.
 
 use crate::abuse::{good, linked};
 use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
@@ -25,7 +25,7 @@ unsafe extern "C" fn compile(
     _: *mut Failure,
 ) -> Status {
     COMPILED.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the host lends both.
+    // SAFETY: the host passes valid pointers.
     unsafe {
         assert!(model.slice().len() > 8);
         program.write(std::ptr::dangling_mut::<u8>().cast());
@@ -37,7 +37,7 @@ unsafe extern "C" fn release_program(_: *mut Raw, _: *mut c_void) {
     RELEASED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The graph of the test, whatever it is: the sum of the only input with itself.
+/// Adds the only input to itself, whatever the graph is.
 unsafe extern "C" fn run(
     on: *mut Raw,
     _: *mut c_void,
@@ -46,7 +46,7 @@ unsafe extern "C" fn run(
     count: usize,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these, and asks for as many results as the graph has.
+    // SAFETY: the host passes valid pointers, and requests all results of the graph.
     unsafe {
         let x = inputs.slice()[0];
         *to = EMPTY;
@@ -54,7 +54,7 @@ unsafe extern "C" fn run(
     }
 }
 
-/// As `run`, but with a rank that no tensor has.
+/// Does the same as `run`, but returns a rank that no tensor has.
 unsafe extern "C" fn deep(
     on: *mut Raw,
     program: *mut c_void,
@@ -63,7 +63,7 @@ unsafe extern "C" fn deep(
     count: usize,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these.
+    // SAFETY: the host passes valid pointers.
     unsafe {
         let status = run(on, program, inputs, to, count, error);
         (*to).rank = 5000;
@@ -71,20 +71,20 @@ unsafe extern "C" fn deep(
     }
 }
 
-/// The work of a thread of the backend: the backend, the operand, and the address of the context.
+/// The work of a thread: the backend, the operand, and the address of the context.
 struct Work(*mut Raw, *const RawTensor, usize);
 
 // SAFETY: the interface promises that tensors may be used from any thread.
 unsafe impl Send for Work {}
 
-/// Begins to run in a thread, which then calls `finish`.
+/// Starts a thread that computes, and then calls `finish`.
 unsafe fn begin(
     on: *mut Raw,
     inputs: Items<*const RawTensor>,
     context: *mut c_void,
     finish: fn(Work, *mut c_void),
 ) -> Status {
-    // SAFETY: the host lends the list.
+    // SAFETY: the host passes a valid list.
     let work = Work(on, unsafe { inputs.slice() }[0], context.addr());
     std::thread::spawn(move || {
         let work = work;
@@ -104,13 +104,13 @@ macro_rules! starts {
             fn finish(work: Work, $context: *mut c_void) {
                 let mut $slot = EMPTY;
                 let $done = DONE.get().unwrap().unwrap();
-                // SAFETY: the host keeps the input until the run ends.
+                // SAFETY: the host keeps the input alive until the run ends.
                 unsafe {
                     good().1.add.unwrap()(work.0, work.1, work.1, &raw mut $slot, 1, std::ptr::null_mut());
                     $finish
                 }
             }
-            // SAFETY: the host lends all of these.
+            // SAFETY: the host passes valid pointers.
             unsafe { begin(on, inputs, context, finish) }
         }
     )* };
@@ -139,7 +139,7 @@ starts! {
     })
 }
 
-/// The backend in C does not look at the backend to release a tensor.
+/// Returns null, because the backend written in C does not read this argument when it releases a tensor.
 fn work_of(_: *mut c_void) -> *mut Raw {
     std::ptr::null_mut()
 }

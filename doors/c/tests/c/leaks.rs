@@ -1,4 +1,4 @@
-//! Libraries stay as long as what they made, and go without leaving anything.
+//! Tests that libraries stay loaded as long as their objects exist, and that unloading leaks nothing.
 
 use crate::built;
 use bb::{Backend, BackendLibrary, OpenOptions, TensorData};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Builds the backend in C under another name.
+/// Builds the backend written in C under another name.
 fn renamed(name: &str) -> PathBuf {
     let source = fs::read_to_string(built::root().join("examples/plain.c")).unwrap();
     let other = source.replace(r#"TEXT("plain")"#, &format!("TEXT({name:?})"));
@@ -23,7 +23,7 @@ fn works(on: &bb::BackendHandle) {
     assert_eq!(on.add(&x, &x).unwrap().to_host(64).unwrap().as_slice::<f32>().unwrap(), [2., 4.]);
 }
 
-/// Copies the backend in C to a name that no other test loads.
+/// Copies the backend written in C to a name that no other test loads.
 fn copy(name: &str) -> PathBuf {
     let to = built::folder().join(name);
     fs::copy(built::plain(), &to).unwrap();
@@ -63,7 +63,7 @@ fn a_removed_library_goes_with_the_last_of_what_was_opened() {
         works(&on);
         assert!(is_loaded(&path), "a backend of it is open");
         drop(on);
-        // Another test of this program may list all backends just now, which opens this one, too.
+        // Another test may be listing all backends now, which opens this one, too.
         let until = Instant::now() + Duration::from_secs(20);
         while is_loaded(&path) {
             assert!(Instant::now() < until, "nothing of it lives");
@@ -118,12 +118,12 @@ fn loading_and_unloading_leaves_nothing() {
     let (files, memory) = (handles(), resident());
     (0..500).for_each(|_| once());
     assert!(!is_loaded(&path));
-    // Other tests of this program run beside this one.
+    // The limit has a margin, because other tests of this program run at the same time.
     assert!(handles() < files + 64, "{files} open files became {}", handles());
     assert!(resident() < memory + (64 << 20), "{memory} bytes became {}", resident());
 }
 
-/// A library of Rust is not unloaded, and loading it again takes no more memory.
+/// A Rust library is not unloaded. Loading it again takes no more memory.
 #[test]
 fn sixteen_threads_load_run_and_drop() {
     let path = copy("libthreads.so");

@@ -1,4 +1,4 @@
-//! Tests the C interface from both sides: libraries in C and in Rust, those that break its promises, and programs.
+//! Tests the C interface from both sides: libraries in C and in Rust, libraries that violate the interface, and programs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(unsafe_code, reason = "tables of functions that are wrong are made here")]
 

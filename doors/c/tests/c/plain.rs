@@ -1,4 +1,4 @@
-//! The backend in C passes the cases of every primitive, and ONNX's cases of its types.
+//! Runs the conformance cases of all primitives on the backend written in C, and ONNX's cases for its element types.
 
 use crate::built;
 use bb::LoadedBackend;

@@ -1,4 +1,4 @@
-//! Libraries of backends in Rust pass what the backends pass where they are linked.
+//! Runs the conformance cases on libraries of Rust backends.
 
 use crate::built;
 use bb::LoadedBackend;
@@ -7,12 +7,12 @@ fn load(name: &str) -> LoadedBackend {
     bb::load_backend(built::exported(name)).unwrap()
 }
 
-// Some of the cases: the same code runs all of them where it is linked.
+// Runs some of the cases. The tests of the linked backends run all of them with the same code.
 bb::conformance!(reference, super::load("reference"), cases = 10);
 
 bb::conformance!(whole_graph, super::load("whole_graph"), cases = 20);
 
-/// The types that only Rust has: strings, halves, packed integers.
+/// Tests the element types that the backend written in C lacks: strings, `f16`, packed integers.
 #[test]
 fn tensors_of_every_type_come_back() {
     use bb::{Backend, DataType, TensorData};
@@ -37,11 +37,11 @@ fn panics_stay_in_their_library() {
     assert!(matches!(error, bb::LoadedError::Panicked { .. }));
     let error = on.to_host(&x).unwrap_err();
     assert_eq!(error.to_string(), "backend `panics` panicked in `to_host`: to_host panics");
-    // Dropping panics inside the library, too.
+    // Dropping the backend panics inside the library, too.
     drop((x, on));
 }
 
-/// Older models list initializers among the inputs, too.
+/// In older models, initializers are also listed as inputs.
 #[test]
 fn an_initializer_that_is_also_an_input_is_not_given() {
     use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
@@ -57,7 +57,7 @@ fn an_initializer_that_is_also_an_input_is_not_given() {
             output: vec!["y".to_owned()],
             ..NodeProto::default()
         }],
-        // The initializer is before the input that is given.
+        // The initializer comes before the actual input.
         input: vec![port("w"), port("x")],
         initializer: vec![TensorData::new(&[2], &[10f32, 20.]).unwrap().to_proto("w")],
         output: vec![port("y")],

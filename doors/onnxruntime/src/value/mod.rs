@@ -36,9 +36,9 @@ pub(crate) enum HeldValue {
     },
     /// A map, as a tensor of keys and a tensor of values.
     Map {
-        /// A tensor of rank 1.
+        /// The keys, a tensor of rank 1.
         keys: Arc<HeldValue>,
-        /// A tensor of rank 1.
+        /// The values, a tensor of rank 1.
         values: Arc<HeldValue>,
     },
     /// An optional without content, of this type.

@@ -62,7 +62,7 @@ unsafe impl Sync for ValueTensor {}
 impl Drop for ValueTensor {
     fn drop(&mut self) {
         if let Memory::Elements { first, owner: Owner::Allocator(allocator), .. } = &self.memory {
-            // SAFETY: the header says that the allocator lives until what it allocated is freed, and the elements are such a block.
+            // SAFETY: the header requires that the allocator lives until its blocks are freed, and the elements are one of its blocks.
             unsafe {
                 if let Ok(allocator) = Allocator::of(*allocator) {
                     allocator.free(first.cast());

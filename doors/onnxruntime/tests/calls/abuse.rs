@@ -1,4 +1,4 @@
-//! Tests of misuse by a program, as far as a library can detect it.
+//! Tests misuse by programs, as far as the library can detect it.
 
 use crate::data;
 use crate::raw::{Opened, api, environment, error, fails, host, made, ok, over, run};
@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 #[test]
 fn versions_that_do_not_exist_have_no_table() {
     let base = bb_onnxruntime::OrtGetApiBase().cast::<OrtApiBase>();
-    // SAFETY: the library has the two functions.
+    // SAFETY: the base table has both functions.
     unsafe {
         for version in 1..=bb_onnxruntime::API_VERSION {
             assert!(!((*base).GetApi)(version).is_null());
@@ -27,7 +27,7 @@ fn versions_that_do_not_exist_have_no_table() {
 #[test]
 fn a_function_that_is_not_there_says_its_name() {
     let (mut domain, mut info) = (null_mut(), null_mut());
-    // SAFETY: the functions use no argument.
+    // SAFETY: the stubs read no arguments.
     unsafe {
         let status = (api().CreateCustomOpDomain)(c"test".as_ptr(), &mut domain);
         fails(status, ORT_NOT_IMPLEMENTED, "`CreateCustomOpDomain`");
@@ -44,7 +44,7 @@ fn null_is_an_error_where_there_must_be_something() {
     let session = Opened::of_file(&data("models/surfaces_gbr/model.onnx"));
     let (mut opened, mut value, mut count) = (null_mut(), null_mut(), 0usize);
     let invalid = |status: OrtStatusPtr| fails(status, ORT_INVALID_ARGUMENT, "got null");
-    // SAFETY: the library compares the pointers with null before it follows them.
+    // SAFETY: the library checks the pointers for null before it dereferences them.
     unsafe {
         let level = OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING;
         invalid((api().CreateEnv)(level, null(), null_mut()));
@@ -91,7 +91,7 @@ fn null_is_an_error_where_there_must_be_something() {
             results.as_mut_ptr(),
         ));
         invalid(run(session.0, null(), null(), null(), 0, outputs.as_ptr(), 1, null_mut()));
-        // Releasing nothing is allowed.
+        // Releasing null is allowed.
         (api().ReleaseSession)(null_mut());
         (api().ReleaseEnv)(null_mut());
         (api().ReleaseValue)(null_mut());
@@ -107,7 +107,8 @@ fn tensors_must_fit_their_memory() {
     let numbers = [0f32; 4];
     let create = |shape: &[i64], bytes: usize, number: i32, value: &mut *mut OrtValue| {
         let (first, info) = (numbers.as_ptr().cast_mut().cast::<c_void>(), host());
-        // SAFETY: the memory is at least as long as is said; a number that is no type is passed as a program in C passes it.
+        // SAFETY: the memory is at least as long as its stated size. An invalid type number is passed through a transmuted function, like
+        // in C.
         unsafe {
             let create = std::mem::transmute::<
                 unsafe extern "system" fn(_, _, _, _, _, _, _) -> _,
@@ -125,7 +126,7 @@ fn tensors_must_fit_their_memory() {
     fails(create(&[4], 16, 99, &mut value), ORT_INVALID_ARGUMENT, "element type 99");
     fails(create(&[4], 16, 8, &mut value), ORT_INVALID_ARGUMENT, "strings");
     ok(create(&[4], 16, 1, &mut value));
-    // SAFETY: the value was just made.
+    // SAFETY: the value was just created.
     unsafe { (api().ReleaseValue)(value) };
 }
 
@@ -136,7 +137,7 @@ fn values_of_other_kinds_are_errors() {
     let given = over(&mut numbers, &[1, 4], ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT);
     let items = [given.0.cast_const()];
     let (mut sequence, mut place, mut count) = (null_mut(), null_mut(), 0);
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().CreateValue)(items.as_ptr(), 1, ONNXType::ONNX_TYPE_SEQUENCE, &mut sequence));
         fails((api().GetTensorMutableData)(sequence, &mut place), ORT_INVALID_ARGUMENT, "got a sequence");
@@ -155,7 +156,7 @@ fn values_of_other_kinds_are_errors() {
     assert!(code == ORT_INVALID_ARGUMENT && message.contains("bool"), "{message}");
     let texts = made(&[1, 4], ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING);
     let broken = [c"\xff".as_ptr(); 4];
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     ok(unsafe { (api().FillStringTensor)(texts.0, broken.as_ptr(), 4) });
     let (code, message) = run(&session, (c"input", &texts), c"variable", null()).unwrap_err();
     assert!(code == ORT_INVALID_ARGUMENT && message.contains("got string"), "{message}");
@@ -164,7 +165,7 @@ fn values_of_other_kinds_are_errors() {
 #[test]
 fn a_file_that_is_none_has_a_number_of_its_own() {
     let mut session = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         let open = api().CreateSession;
         let status = open(environment(), c"/no/such/file.onnx".as_ptr(), null(), &mut session);
@@ -173,7 +174,7 @@ fn a_file_that_is_none_has_a_number_of_its_own() {
     }
 }
 
-/// Models with a mistake each, of the tests of checks: an error or a session, never a crash.
+/// Opens models with one mistake each, from the tests of checks. Each results in an error or a session, never in a crash.
 #[test]
 fn hostile_models_are_errors() {
     let mut tried = 0;
@@ -204,7 +205,7 @@ fn hostile_models_are_errors() {
 #[test]
 fn settings_that_do_nothing_are_accepted_and_others_refused() {
     let mut options = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().CreateSessionOptions)(&mut options));
         ok((api().SetSessionGraphOptimizationLevel)(options, GraphOptimizationLevel::ORT_ENABLE_ALL));

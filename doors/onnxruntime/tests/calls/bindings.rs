@@ -1,4 +1,4 @@
-//! Bindings, some of the outputs, and values of programs for outputs.
+//! Tests bindings, subsets of the outputs, and output values of programs.
 
 use crate::{data, environment};
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
@@ -73,7 +73,7 @@ fn results_of_a_run_are_inputs_of_the_next() {
     let mut session = session("silero_vad_op16");
     let mut state = Tensor::from_array(([2usize, 1, 128], vec![0f32; 256])).unwrap().into_dyn();
     let mut heard = Vec::new();
-    // The model declares a scalar; programs give a tensor of one element, which ONNX Runtime accepts.
+    // The model declares a scalar, but programs pass a tensor with one element, which ONNX Runtime accepts.
     for _ in 0..3 {
         let sound = Tensor::from_array(([1usize, 576], vec![0.1f32; 576])).unwrap();
         let rate = Tensor::from_array(([1usize], vec![16000i64])).unwrap();

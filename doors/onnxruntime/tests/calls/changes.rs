@@ -1,4 +1,4 @@
-//! Tests of session options that change a model: constants, and extents of symbolic dimensions.
+//! Tests session options that change a model: constants, and extents of symbolic dimensions.
 
 use crate::raw::*;
 use bb::TensorData;
@@ -13,7 +13,7 @@ use ort_sys::OrtErrorCode::ORT_INVALID_ARGUMENT;
 use prost::Message;
 use std::ptr::null_mut;
 
-/// `y = x + w`, where `w` is the constant 1, 2, and `x` has the dimension `n`.
+/// Creates the model `y = x + w`, where `w` is the constant 1, 2, and `x` has the dimension `n`.
 fn model() -> Vec<u8> {
     let port = |name: &str| {
         let dim = tensor_shape_proto::Dimension {
@@ -55,7 +55,7 @@ fn open(
     set: impl FnOnce(*mut ort_sys::OrtSessionOptions),
 ) -> Result<Opened, (ort_sys::OrtErrorCode, String)> {
     let (mut options, mut session, model) = (null_mut(), null_mut(), model());
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().CreateSessionOptions)(&mut options));
         set(options);
@@ -67,7 +67,7 @@ fn open(
 }
 
 fn replaced(name: &std::ffi::CStr, value: &OwnedValue) -> Result<Opened, (ort_sys::OrtErrorCode, String)> {
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     open(|options| ok(unsafe { (api().AddInitializer)(options, name.as_ptr(), value.0) }))
 }
 
@@ -95,14 +95,14 @@ fn a_tensor_takes_the_place_of_a_constant_of_its_type_and_shape() {
 
 #[test]
 fn a_symbolic_dimension_takes_the_extent_that_is_set() {
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     let set = |name: &std::ffi::CStr, extent: i64| {
         let name = name.as_ptr();
         open(|options| ok(unsafe { (api().AddFreeDimensionOverrideByName)(options, name, extent) }))
     };
     let extent = |session: &Opened| {
         let (mut ty, mut tensor, mut extents) = (null_mut(), std::ptr::null(), [0i64]);
-        // SAFETY: the arguments are those of the header.
+        // SAFETY: the arguments conform to the header.
         unsafe {
             ok((api().SessionGetInputTypeInfo)(session.0, 0, &mut ty));
             ok((api().CastTypeInfoToTensorInfo)(ty, &mut tensor));
@@ -114,6 +114,6 @@ fn a_symbolic_dimension_takes_the_extent_that_is_set() {
     assert_eq!(extent(&open(|_| ()).unwrap()), -1);
     assert_eq!(extent(&set(c"n", 2).unwrap()), 2);
     assert_eq!(extent(&set(c"absent", 2).unwrap()), -1);
-    // The constant has two elements.
+    // The extent must match the constant, which has two elements.
     assert!(set(c"n", 3).is_err());
 }

@@ -1,4 +1,4 @@
-//! Tests of errors through the crate `ort`.
+//! Tests errors through the crate `ort`.
 
 use crate::{data, environment};
 use ort::ErrorCode;
@@ -63,7 +63,7 @@ fn settings_of_bb_are_checked() {
     let file = data("models/surfaces_gbr/model.onnx");
     let named = builder().with_config_entry("bb.backend", "no such backend").unwrap().commit_from_file(&file);
     expect(named, ErrorCode::InvalidArgument, "no such backend");
-    // A program that loads the library gets no advice for programs in Rust.
+    // A program that loads the library gets no advice for Rust programs.
     crate::raw::api();
     let named = builder().with_config_entry("bb.backend", "no such backend").unwrap().commit_from_file(&file);
     let message = named.err().unwrap().message().to_owned();

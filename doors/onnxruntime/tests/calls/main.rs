@@ -1,4 +1,4 @@
-//! Programs on the table of functions: with the crate `ort`, and call by call, as a program in C does.
+//! Tests the function table, through the crate `ort` and with direct calls, like a C program.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![expect(unsafe_code, reason = "calls functions of an interface of pointers")]
 
@@ -17,13 +17,13 @@ use ort::environment::Environment;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The environment of the crate `ort`, which has one in a process. The first call chooses bb.
+/// Returns the environment of the crate `ort`, which exists once per process. The first call selects bb.
 fn environment() -> &'static Environment {
     static MADE: OnceLock<Environment> = OnceLock::new();
     MADE.get_or_init(|| {
         #[cfg(feature = "ort")]
         let api = bb_onnxruntime::api();
-        // SAFETY: the function below takes the structure of the crate.
+        // SAFETY: `set_api` expects the structure of the crate.
         #[cfg(not(feature = "ort"))]
         let api = unsafe { bb_onnxruntime::api_as() };
         assert!(ort::set_api(api));

@@ -1,4 +1,4 @@
-//! Real models through the crate `ort`, beside the same models on bb.
+//! Runs real models through the crate `ort`, and compares them with runs on bb directly.
 
 use crate::{data, environment};
 use bb::ir::proto::TensorProto;
@@ -55,7 +55,7 @@ fn same(name: &str, through: &DynValue, direct: &TensorData) {
     }
 }
 
-/// The crate gives the same numbers as the backend itself, because nothing computes them otherwise.
+/// The results through the crate are bitwise equal to the results of the backend, because both run the same code.
 #[test]
 fn models_give_what_they_give_on_bb() {
     let cpu = bb::backend("cpu").unwrap();
@@ -122,7 +122,7 @@ fn threads_dimensions_and_backends_are_options() {
     assert_eq!(one(builder().with_config_entry("session.use_env_allocators", "1").unwrap()), plain);
     let reference = one(builder().with_config_entry("bb.backend", "reference").unwrap());
     assert!((plain - reference).abs() < 1e-5);
-    // The reference backend has no threads to choose, which a program for ONNX Runtime does not know.
+    // The reference backend does not have the option for threads, which programs for ONNX Runtime set for any backend.
     let both = builder().with_config_entry("bb.backend", "reference").unwrap().with_intra_threads(3).unwrap();
     assert_eq!(one(both), reference);
     assert_eq!(one(builder().with_dimension_override("no such name", 3).unwrap()), plain);

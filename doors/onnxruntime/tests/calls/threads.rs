@@ -1,4 +1,4 @@
-//! Many threads, many sessions, and runs that end later.
+//! Tests many threads, many sessions, and asynchronous runs.
 
 use crate::data;
 use crate::raw::{Opened, OwnedValue, api, elements, environment, fails, ok, over, run};
@@ -39,14 +39,14 @@ fn sessions_come_and_go() {
     assert!(heights.iter().all(|height| *height == heights[0]));
 }
 
-/// Sends the first result of a run that ended, or `None` after an error: the callback of asynchronous runs.
+/// The callback of asynchronous runs. Sends the first result of a run, or `None` after an error.
 unsafe extern "C" fn ended(
     data: *mut c_void,
     outputs: *mut *mut OrtValue,
     count: usize,
     status: OrtStatusPtr,
 ) {
-    // SAFETY: the test gave a sender of its own to each run.
+    // SAFETY: the test passed a separate sender to each run.
     let sender = unsafe { Box::from_raw(data.cast::<Sender<Option<f32>>>()) };
     if crate::raw::error(status).is_some() {
         sender.send(None).unwrap();
@@ -68,7 +68,7 @@ fn a_run_calls_the_program_when_it_has_ended() {
     let mut results = [null_mut()];
     for (output, expected) in [(c"variable", Some(height(&session))), (c"none", None)] {
         let (names, outputs) = ([c"input".as_ptr()], [output.as_ptr()]);
-        // SAFETY: all of the arguments live until the callback was called.
+        // SAFETY: all arguments live until the callback is called.
         unsafe {
             let data = Box::into_raw(Box::new(sender.clone())).cast();
             let (names, values, outputs) = (names.as_ptr(), values.as_ptr(), outputs.as_ptr());
@@ -84,17 +84,17 @@ fn a_run_calls_the_program_when_it_has_ended() {
 #[derive(Default)]
 struct Threads {
     made: AtomicUsize,
-    /// How many threads may be made; the next one fails.
+    /// The maximum number of threads. Creating a further one fails.
     most: usize,
 }
 
-/// How many threads of the tests below were waited for.
+/// The number of threads that the tests below have joined.
 static JOINED: AtomicUsize = AtomicUsize::new(0);
 
-/// A parameter of the library, for a thread that calls its function.
+/// A parameter from the library for a thread's function.
 struct Parameter(*mut c_void);
 
-// SAFETY: the library gives the parameter for another thread.
+// SAFETY: the library passes the parameter for use in another thread.
 unsafe impl Send for Parameter {}
 
 unsafe extern "C" fn make(
@@ -102,7 +102,7 @@ unsafe extern "C" fn make(
     work: OrtThreadWorkerFn,
     parameter: *mut c_void,
 ) -> OrtCustomThreadHandle {
-    // SAFETY: the test gave its counter.
+    // SAFETY: the test passed its counter.
     let threads = unsafe { &*threads.cast::<Threads>() };
     if threads.made.load(Ordering::SeqCst) >= threads.most {
         return null();
@@ -111,7 +111,7 @@ unsafe extern "C" fn make(
     let parameter = Parameter(parameter);
     let thread = std::thread::spawn(move || {
         let Parameter(parameter) = { parameter };
-        // SAFETY: the library says so.
+        // SAFETY: the library allows calling the function with this parameter.
         unsafe { work(parameter) };
     });
     Box::into_raw(Box::new(thread)).cast::<OrtCustomHandleType>().cast_const()
@@ -124,7 +124,7 @@ unsafe extern "C" fn wait(thread: OrtCustomThreadHandle) {
     JOINED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Opens a session on three threads with these functions.
+/// Opens a session on three threads that these functions create.
 fn opened_on(threads: &Threads, joins: bool) -> Result<Opened, OrtStatusPtr> {
     let path = std::ffi::CString::new(data("models/surfaces_gbr/model.onnx").to_str().unwrap()).unwrap();
     let (mut options, mut session) = (null_mut(), null_mut());
@@ -155,11 +155,11 @@ fn a_program_makes_the_threads_and_waits_for_them() {
         drop(session);
         assert_eq!(JOINED.load(Ordering::SeqCst), 2 * turn);
     }
-    // Of the next two threads, one can be made; it ends again.
+    // Of the next two threads, only one can be created. It ends again.
     let status = opened_on(&threads, true).err().unwrap();
     fails(status, OrtErrorCode::ORT_RUNTIME_EXCEPTION, "made no thread");
     assert_eq!((threads.made.load(Ordering::SeqCst), JOINED.load(Ordering::SeqCst)), (5, 5));
-    // Threads without a function to join them are an error.
+    // A function for creating threads without one for joining them is an error.
     let status = opened_on(&threads, false).err().unwrap();
     fails(status, OrtErrorCode::ORT_INVALID_ARGUMENT, "waits for threads");
 }

@@ -1,4 +1,4 @@
-//! Values of all kinds, call by call.
+//! Tests values of all kinds with direct calls.
 
 use crate::data;
 use crate::raw::{Opened, OwnedValue, allocator, api, elements, error, fails, made, ok, over, run};
@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 /// Returns the strings of a tensor.
 fn strings(value: &OwnedValue) -> Vec<String> {
     let (mut info, mut count, mut length) = (null_mut(), 0, 0);
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().GetTensorTypeAndShape)(value.0, &mut info));
         ok((api().GetTensorShapeElementCount)(info, &mut count));
@@ -27,14 +27,14 @@ fn strings(value: &OwnedValue) -> Vec<String> {
 
 fn part(value: &OwnedValue, index: i32) -> OwnedValue {
     let mut part = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     ok(unsafe { (api().GetValue)(value.0, index, allocator(), &mut part) });
     OwnedValue(part)
 }
 
 fn count(value: &OwnedValue) -> usize {
     let mut count = 0;
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     ok(unsafe { (api().GetValueCount)(value.0, &mut count) });
     count
 }
@@ -42,7 +42,7 @@ fn count(value: &OwnedValue) -> usize {
 fn sequence(items: &[&OwnedValue]) -> Result<OwnedValue, (OrtErrorCode, String)> {
     let items: Vec<_> = items.iter().map(|item| item.0.cast_const()).collect();
     let mut made = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     let status =
         unsafe { (api().CreateValue)(items.as_ptr(), items.len(), ONNXType::ONNX_TYPE_SEQUENCE, &mut made) };
     error(status).map_or(Ok(OwnedValue(made)), Err)
@@ -55,7 +55,7 @@ fn every_element_type_has_tensors() {
         let ty = unsafe { std::mem::transmute::<i32, ONNXTensorElementDataType>(number) };
         let value = made(&[3, 2], ty);
         let (mut info, mut known) = (null_mut(), ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED);
-        // SAFETY: the arguments are those of the header.
+        // SAFETY: the arguments conform to the header.
         unsafe {
             ok((api().GetTensorTypeAndShape)(value.0, &mut info));
             ok((api().GetTensorElementType)(info, &mut known));
@@ -87,7 +87,7 @@ fn strings_go_in_and_out() {
     assert_eq!(strings(&texts), ["", "", "", ""]);
     let four = [c"one", c"", c"drei", c"четыре"].map(CStr::as_ptr);
     let (mut length, mut room) = (0, null_mut::<c_char>());
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().FillStringTensor)(texts.0, four.as_ptr(), 4));
         ok((api().FillStringTensorElement)(texts.0, c"two".as_ptr(), 1));
@@ -117,7 +117,7 @@ fn sequences_of_texts_go_through_a_model() {
     let session = Opened::of_file(&data("items/sequence_of_texts_goes_through/model.onnx"));
     let texts = made(&[2], ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING);
     let two = [c"a", c"bc"].map(CStr::as_ptr);
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     ok(unsafe { (api().FillStringTensor)(texts.0, two.as_ptr(), 2) });
     let given = sequence(&[&texts, &texts]).unwrap();
     let (input, output) = ports(&session);
@@ -126,10 +126,10 @@ fn sequences_of_texts_go_through_a_model() {
     assert_eq!(strings(&part(&result, 1)), ["a", "bc"]);
 }
 
-/// The names of the first input and output.
+/// Returns the names of the first input and the first output.
 fn ports(session: &Opened) -> (std::ffi::CString, std::ffi::CString) {
     let mut names = [null_mut::<c_char>(); 2];
-    // SAFETY: the arguments are those of the header, and the names are texts of the allocator.
+    // SAFETY: the arguments conform to the header, and the allocator owns the names.
     unsafe {
         ok((api().SessionGetInputName)(session.0, 0, allocator(), &mut names[0]));
         ok((api().SessionGetOutputName)(session.0, 0, allocator(), &mut names[1]));
@@ -154,7 +154,7 @@ fn a_model_gives_a_sequence_of_maps() {
     assert_eq!(count(&result) as i64, rows);
     let map = part(&result, 0);
     let mut kind = ONNXType::ONNX_TYPE_UNKNOWN;
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     ok(unsafe { (api().GetValueType)(map.0, &mut kind) });
     assert_eq!((kind, count(&map)), (ONNXType::ONNX_TYPE_MAP, 2));
     assert_eq!(strings(&part(&map, 0)).len() as i64, columns);
@@ -177,14 +177,14 @@ fn a_model_gives_a_sequence_of_maps() {
 
 fn part_status(value: &OwnedValue, index: i32) -> OrtStatusPtr {
     let mut part = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe { (api().GetValue)(value.0, index, allocator(), &mut part) }
 }
 
-/// The number of columns of the first input.
+/// Returns the number of columns of the first input.
 fn columns(session: &Opened) -> i64 {
     let (mut info, mut tensor, mut extents) = (null_mut(), null(), [0i64; 2]);
-    // SAFETY: the arguments are those of the header, and the input has two dimensions.
+    // SAFETY: the arguments conform to the header, and the input has two dimensions.
     unsafe {
         ok((api().SessionGetInputTypeInfo)(session.0, 0, &mut info));
         ok((api().CastTypeInfoToTensorInfo)(info, &mut tensor));
@@ -210,7 +210,7 @@ fn single_elements_and_copies() {
     let mut numbers = [1i32, 2, 3, 4, 5, 6];
     let grid = over(&mut numbers, &[2, 3], ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32);
     let mut place = null_mut::<c_void>();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         ok((api().TensorAt)(grid.0, [1i64, 2].as_ptr(), 2, &mut place));
         assert_eq!(place.cast::<i32>().read(), 6);
@@ -231,7 +231,7 @@ fn an_allocator_of_the_program_is_asked() {
     static HELD: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "system" fn alloc(_: *mut OrtAllocator, size: usize) -> *mut c_void {
         HELD.fetch_add(1, Ordering::Relaxed);
-        // The number of words is in front of them.
+        // The first word of a block stores the number of its words.
         let words = 1 + size.div_ceil(8);
         let mut block = vec![0u64; words].into_boxed_slice();
         block[0] = words as u64;
@@ -240,19 +240,19 @@ fn an_allocator_of_the_program_is_asked() {
     unsafe extern "system" fn free(_: *mut OrtAllocator, block: *mut c_void) {
         if !block.is_null() {
             HELD.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: `alloc` made the block.
+            // SAFETY: `alloc` allocated the block.
             unsafe {
                 let block = block.cast::<u64>().sub(1);
                 drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, *block as usize)));
             }
         }
     }
-    // SAFETY: the members are filled in below.
+    // SAFETY: the members are set below.
     let mut own = unsafe { OrtAllocator::default() };
     own.Alloc = Some(alloc);
     own.Free = Some(free);
     let mut value = null_mut();
-    // SAFETY: the arguments are those of the header.
+    // SAFETY: the arguments conform to the header.
     unsafe {
         let ty = ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
         ok((api().CreateTensorAsOrtValue)(&mut own, [8i64].as_ptr(), 1, ty, &mut value));

@@ -37,7 +37,7 @@ use std::time::Instant;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
-/// The extensions of the protocol that the server has.
+/// The extensions of the protocol that the server supports.
 pub(crate) const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"];
 

@@ -206,7 +206,7 @@ struct Form {
     binary: Vec<bool>,
     /// For each output, the number of classes to answer instead of the output.
     classes: Vec<Option<usize>>,
-    /// How the answer is compressed.
+    /// The compression of the answer.
     coding: Option<Coding>,
 }
 

@@ -72,7 +72,7 @@ struct Asked {
     parameters: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
 }
 
-/// The greatest size of this body, in bytes.
+/// The maximum size of this body, in bytes.
 const ASKED: usize = 64 << 10;
 
 async fn asked(shared: &Shared, request: Request, deadline: Instant) -> std::result::Result<Asked, Refusal> {

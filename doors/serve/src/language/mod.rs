@@ -22,7 +22,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use worker::{Command, Work};
 
-/// Returns whether a path holds a language model: a GGUF file, or a folder with a model and a tokenizer.
+/// Returns whether a path is a language model: a GGUF file, or a folder with a model and a tokenizer.
 pub(crate) fn is_language_model(path: &Path) -> bool {
     let gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
     gguf || path.join("tokenizer.json").is_file()

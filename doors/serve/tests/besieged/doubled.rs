@@ -1,4 +1,4 @@
-//! Requests of each kind that become twice as large again and again: memory and time grow no faster.
+//! Tests requests of each kind whose size is doubled repeatedly: memory and time must grow at most linearly.
 
 use crate::common::{raw, request};
 use crate::grpc::message;
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// Sends a request of a size, and returns the bytes that the server took for it, and the time of its processor.
+/// Sends a request of a size. Returns the memory and the processor time that the server used for it.
 fn taken(server: &Besieged, send: impl FnOnce()) -> (usize, Duration) {
     let (before, used) = (server.resident(), server.cpu());
     server.forget_peak();
     send();
-    // A request that is refused may still be dropped.
+    // Waits, because a refused request may not be dropped yet.
     server.rests(Duration::from_secs(30));
     (server.peak().saturating_sub(before), server.cpu() - used)
 }
 
-/// Sends a request of 1, 2, 4 and 8 MiB. Each takes at most the memory that the row of `input` in `limits.md` allows, and time grows
+/// Sends requests of 1, 2, 4 and 8 MiB. Each takes at most the memory that the row of `input` in `limits.md` allows, and the time grows
 /// with the size.
 fn doubled(server: &Besieged, input: &str, what: &str, send: impl Fn(usize)) {
     let Bounds { factor, base } = bounds(input);
@@ -29,7 +29,7 @@ fn doubled(server: &Besieged, input: &str, what: &str, send: impl Fn(usize)) {
         println!("{input}, {what}: {size} bytes, {bytes} bytes of memory, {:.3} s", time.as_secs_f64());
         assert!(bytes < factor * size + base, "{what}, {size}: {} MiB", bytes / MIB);
         if let Some(used) = last.replace(time) {
-            // Time is counted in hundredths of a second, and a busy machine adds to it.
+            // The margin is for the resolution of the time, 10 ms, and for a busy machine.
             assert!(time < 4 * used + Duration::from_secs(1), "{what}, {size}: {time:?} after {used:?}");
         }
     }
@@ -77,7 +77,7 @@ fn requests_of_the_open_inference_protocol_take_a_constant_factor_of_their_size(
         ),
     ];
     for (what, make) in kinds {
-        // A number of two bytes has four in the tensor and in its result, and four again as text.
+        // A number of two bytes in JSON takes four bytes in the tensor and in its result, and four bytes as text in the answer.
         doubled(&server, "a request of the Open Inference Protocol", what, |size| {
             let answer = server.send(INFER, &make(size));
             assert!([200, 400].contains(&answer.status), "{what}: {}", answer.text());
@@ -93,11 +93,11 @@ fn requests_of_the_open_inference_protocol_take_a_constant_factor_of_their_size(
         assert_eq!(raw(server.http, &request(INFER, &headers, &body)).unwrap().status, 200);
     });
     let by_grpc = |what: &str, make: &dyn Fn(usize) -> Vec<u8>| {
-        // The offset of a text has eight bytes, in the input, the run and the result.
+        // The offset of a string has eight bytes in the input, the run and the result.
         doubled(&server, "a message of gRPC", what, |size| {
             use prost::Message;
             let ask = bb_serve::protocol::ModelInferRequest::decode(make(size).as_slice()).unwrap();
-            // Other tests compare the answer.
+            // Other tests check the answer.
             let _answer = server.by_grpc(async |mut client| client.model_infer(ask).await);
         });
     };

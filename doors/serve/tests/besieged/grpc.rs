@@ -1,4 +1,4 @@
-//! Messages of gRPC whose lists are larger when they are decoded.
+//! Tests gRPC messages whose lists grow when they are decoded.
 
 use crate::process::{Besieged, gzip, infer_input};
 use bb_serve::protocol::{InferTensorContents, ModelInferRequest};
@@ -14,7 +14,7 @@ fn code(headers: &axum::http::HeaderMap) -> Option<Code> {
     tonic::Status::from_header_map(headers).map(|status| status.code())
 }
 
-/// Sends compressed messages by one connection, several at a time, and returns the codes of their answers.
+/// Sends compressed messages over one connection, several at a time. Returns the status codes of their answers.
 pub(crate) fn send(server: &Besieged, path: &str, messages: &[Vec<u8>]) -> Vec<Code> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -48,7 +48,7 @@ pub(crate) fn send(server: &Besieged, path: &str, messages: &[Vec<u8>]) -> Vec<C
 
 pub(crate) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-/// Makes a message with `contents` as they are.
+/// Builds a message with encoded `contents`.
 pub(crate) fn message(model: &str, name: &str, datatype: &str, shape: &[i64], contents: &[u8]) -> Vec<u8> {
     let field = |number: u32, bytes: &[u8]| {
         let mut field = Vec::new();
@@ -109,7 +109,7 @@ fn lists_are_decoded_beside_the_network_and_only_for_a_model_that_takes_them() {
             "{what}: {code:?}"
         );
         let grown = server.peak().saturating_sub(before);
-        // An element of one or two bytes has eight bytes in a tensor, and eight in the answer.
+        // An element of one or two bytes takes eight bytes in a tensor, and eight bytes in the answer.
         let factor = if expected == Code::Ok { 30 } else { 3 };
         assert!(grown < factor * message.len() + 16 * MIB, "{what}: {} MiB", grown / MIB);
         assert!(start.elapsed() < server.timeout, "{what}: {:?}", start.elapsed());
@@ -158,10 +158,10 @@ fn the_other_methods_have_small_messages_and_few_of_them() {
         let codes = send(&server, path, &[gzip(&vec![0; 16 * MIB])]);
         assert_eq!(codes, [Code::ResourceExhausted], "{path}");
     }
-    // A stream of answers begins before the message comes.
+    // The streamed answer begins before the message arrives.
     let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     send(&server, reflection, &[gzip(&vec![0; 16 * MIB])]);
-    // A list of services, again and again in one call.
+    // Requests a list of services many times in one call.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ended = runtime.block_on(async {
         let mut grpc = tonic::client::Grpc::new(crate::common::channel(server.grpc).await);
@@ -192,12 +192,12 @@ fn the_other_methods_have_small_messages_and_few_of_them() {
             }
         }
     });
-    // The service for reflection ends its answers without an error when the messages end with one.
+    // The reflection service does not report an error if the stream of messages ends with one.
     assert!(ended.0 <= 256, "{ended:?}");
     server.rests(Duration::from_secs(20));
 }
 
-/// Typed lists hold the same elements as the message that prost decodes.
+/// Typed lists contain the same elements as a message that prost decodes.
 #[test]
 fn typed_lists_of_each_type_are_answered() {
     let server = Besieged::start(10.0);

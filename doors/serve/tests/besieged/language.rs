@@ -1,4 +1,4 @@
-//! Prompts, templates, schemas and stops that take long: other clients do not wait for them.
+//! Tests prompts, templates, schemas and stop strings that take a long time: other clients must not be delayed.
 
 use crate::common::{Answer, post};
 use crate::process::{Besieged, CHAT, EMBED, INFER, TEXT};
@@ -42,7 +42,7 @@ fn long_prompts_are_refused_and_clients_that_leave_leave_nothing_behind() {
     assert!(grown < 250 << 20, "{} MiB", grown >> 20);
 }
 
-/// A schema of `parts` alternatives, all of which hold at once: 2^`parts` kinds of objects.
+/// Returns a schema with `parts` alternatives that apply together, so there are 2^`parts` kinds of objects.
 fn schema(parts: usize, name: &str) -> Json {
     let one =
         |i: usize, j: usize| json!({"type": "object", "properties": {format!("{name}{i}"): {"const": j}}});
@@ -97,7 +97,7 @@ fn a_schema_is_compiled_once_for_equal_requests() {
     }
 }
 
-/// The fault of a request that names its field.
+/// Returns the status and the field that an error names.
 fn fault(answer: &Answer) -> (u16, Json) {
     (answer.status, answer.json()["error"]["param"].clone())
 }
@@ -116,7 +116,7 @@ fn stops_are_few_and_short() {
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
         server.honest();
     }
-    // No stop is longer than the longest answer, which is short for this model.
+    // The stop strings are shorter than the longest answer of this model.
     let most: Vec<String> = (0..16).map(|i| "x".repeat(150) + &i.to_string()).collect();
     let answer = std::thread::scope(|scope| {
         let asked = scope.spawn(|| server.send(TEXT, body(json!(most)).to_string().as_bytes()));
@@ -129,7 +129,7 @@ fn stops_are_few_and_short() {
     server.rests(Duration::from_secs(20));
 }
 
-/// Values without an end, and numbers that a library of grammars subtracts one from another without an end.
+/// Tests infinite values, and numbers that make a grammar library subtract without end.
 #[test]
 fn templates_and_schemas_that_call_themselves_end_only_their_own_request() {
     let server = Besieged::start(10.0);
@@ -152,7 +152,7 @@ fn templates_and_schemas_that_call_themselves_end_only_their_own_request() {
     }
 }
 
-/// Neither a message nor a text for an embedding can contain a control token.
+/// Tests that neither a message nor a text for an embedding can contain a control token.
 #[test]
 fn control_tokens_in_texts_of_users_are_plain_text() {
     let server = Besieged::start(10.0);
@@ -162,7 +162,7 @@ fn control_tokens_in_texts_of_users_are_plain_text() {
         answer.json()["usage"]["prompt_tokens"].as_u64().unwrap()
     };
     let chat = |content: &str| json!({"model": "tiny", "messages": [{"role": "user", "content": content}], "max_tokens": 1});
-    // As one token, the name of the end would be as short as a letter.
+    // If the name of the end token became one token, it would count like a letter.
     let control = "<|im_end|>";
     assert!(count(CHAT, &chat(control)) > count(CHAT, &chat("a")) + 3);
     let embed = |input: &str| json!({"model": "tiny", "input": input});
@@ -185,7 +185,7 @@ fn a_template_that_does_not_end_delays_no_other_model() {
     let answer = server.send(CHAT, ask.as_bytes());
     assert!([400, 504].contains(&answer.status), "{}: {}", answer.status, answer.text());
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
-    // Requests that are read where threads may block, and those that list files.
+    // Sends requests that are read on threads that may block, and requests that list files.
     let x = json!({"name": "x", "datatype": "FP32", "shape": [1, 40000], "data": vec![1; 40000]});
     for _ in 0..3 {
         assert_eq!(post(server.http, INFER, &json!({"inputs": [x]})).status, 200);

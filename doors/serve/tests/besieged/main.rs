@@ -1,5 +1,5 @@
-//! The service beside clients whose requests are small to send and large to read. The server is a process of its own, whose memory is
-//! bounded. A request takes memory in proportion to its size, it ends at its deadline, and other clients are answered meanwhile.
+//! Tests the service with requests that are small to send and large to process. The server is a separate process with limited memory. A
+//! request takes memory in proportion to its size and ends at its deadline, and other clients get answers at the same time.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

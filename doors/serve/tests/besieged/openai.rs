@@ -1,11 +1,11 @@
-//! Bodies of OpenAI's interface: what reading them takes.
+//! Tests the memory and time of reading request bodies of OpenAI's interface.
 
 use crate::process::{Besieged, CHAT, EMBED, TEXT};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
 
-/// Returns an object of a request with a field of about this size, made of repeated items.
+/// Returns a request object with a field of about this size, which consists of repeated items.
 pub(crate) fn with(first: &str, open: &str, item: &str, close: &str, size: usize) -> Vec<u8> {
     let items = item.repeat(size / item.len());
     format!("{{\"model\":\"tiny\",{first}{open}{}{close}}}", items.trim_end_matches(',')).into_bytes()
@@ -14,7 +14,7 @@ pub(crate) fn with(first: &str, open: &str, item: &str, close: &str, size: usize
 const MESSAGES: &str = "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":1,";
 const PROMPT: &str = "\"prompt\":\"Hi\",\"max_tokens\":1,";
 
-/// Kinds of bodies: the path, the field, its items, and the status of the answer.
+/// Returns kinds of bodies: the path, the field, its items, and the status of the answer.
 pub(crate) fn kinds(size: usize) -> Vec<(&'static str, Vec<u8>, u16)> {
     let deep = format!("{}0{}", "[".repeat(100), "]".repeat(100)) + ",";
     let nested = "[".repeat(size / 2) + &"]".repeat(size / 2);
@@ -72,7 +72,7 @@ fn bodies_take_memory_in_proportion_to_their_size() {
         let shown = String::from_utf8_lossy(&body[..120]);
         assert_eq!(answer.status, status, "{at}, {shown}: {}", answer.text());
         let grown = server.peak().saturating_sub(before);
-        // The body, a copy of its texts, what the parser copies of a text with escapes, and room of vectors.
+        // Memory is used for the body, a copy of its strings, the parser's copy of a string with escapes, and spare capacity of vectors.
         assert!(grown < 4 * body.len(), "{at}, {shown}: {} MiB", grown / MIB);
         assert!(start.elapsed() < server.timeout, "{at}, {shown}: {:?}", start.elapsed());
     }
@@ -80,7 +80,7 @@ fn bodies_take_memory_in_proportion_to_their_size() {
     server.rests(Duration::from_secs(30));
 }
 
-/// Eight bodies at once. Each would have taken gigabytes.
+/// Sends eight bodies at the same time. Without limits, each would take gigabytes.
 #[test]
 fn many_large_bodies_at_once_are_within_the_bytes_that_requests_hold() {
     let server = Besieged::start(30.0);

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and what an honest client sees of it.
+//! Runs a server in a separate process, and honest clients.
 
 use crate::common::{self, Answer, config, raw, request};
 use crate::tiny::{Meta, Quant, Tiny};
@@ -19,32 +19,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The options of the process, as JSON.
+/// The name of the environment variable with the options of the process, as JSON.
 const OPTIONS: &str = "BB_SERVE_BESIEGED";
 
-/// The address space of the process, beyond which an allocation ends it.
+/// The size of the process's address space. An allocation beyond it ends the process.
 const ADDRESSES: usize = 6 << 30;
 
-/// The bytes of keys and values of each language model.
+/// The size of the key-value cache of each language model, in bytes.
 const CACHE: usize = 32 << 20;
 
-/// The bytes of keys and values of all language models: the models themselves take them, up to this.
+/// The maximum size of the key-value caches of all language models, in bytes.
 pub(crate) const CACHES: usize = 3 * CACHE;
 
-/// A template whose values have 2^40 leaves.
+/// A chat template that builds a value with 2^40 leaves.
 const EXPLODES: &str = "{% set ns = namespace(a=[1]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a == ns.a }}{{ ns.a|string }}";
 
-/// A server process. Dropping it ends the process.
+/// A server process. Dropping this kills the process.
 pub(crate) struct Besieged {
     child: Child,
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
     pub(crate) timeout: Duration,
-    /// Tests measure time, so that one server runs at a time.
+    /// A lock that lets one server run at a time, because tests measure time.
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Serves in the process that [`Besieged::start`] starts; does nothing as a test of its own.
+/// Runs the server in the process that [`Besieged::start`] starts. As an ordinary test, it does nothing.
 #[test]
 fn serves_in_a_process_of_its_own() {
     let Ok(options) = std::env::var(OPTIONS) else { return };
@@ -70,7 +70,7 @@ fn serves_in_a_process_of_its_own() {
     server.shut_down();
 }
 
-/// Returns the requested number of zeros: a large answer to a small request.
+/// Creates a model that returns the requested number of zeros, so a small request has a large answer.
 fn zeros() -> bb_ir::proto::ModelProto {
     let (n, y) = (common::tensor("n", DataType::I64, &["1"]), common::tensor("y", DataType::F32, &["m"]));
     let node = common::node("ConstantOfShape", &["n"], &["y"], vec![]);
@@ -89,10 +89,10 @@ fn language(name: &str, template: Option<&str>) -> ModelConfig {
 }
 
 impl Besieged {
-    /// Starts a server whose requests may take this many seconds.
+    /// Starts a server whose request timeout has this number of seconds.
     pub(crate) fn start(timeout: f64) -> Besieged {
         static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed before leaves nothing that this one reads.
+        // A test that failed leaves nothing behind that this test reads, so a poisoned lock is used anyway.
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let within = format!("ulimit -v {}; exec \"$0\" \"$@\"", ADDRESSES >> 10);
         let mut child = Command::new("sh")
@@ -107,7 +107,7 @@ impl Besieged {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let listens = lines.find_map(|line| Some(line.ok()?.strip_prefix("listens ")?.to_owned()));
         let listens = listens.unwrap();
-        // The rest of its output is read until it ends.
+        // Reads the rest of the output, so that the process does not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let (http, grpc) = listens.split_once(' ').unwrap();
         let timeout = Duration::from_secs_f64(timeout);
@@ -120,17 +120,17 @@ impl Besieged {
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 
-    /// Returns the bytes that the process has in memory.
+    /// Returns the resident memory of the process, in bytes.
     pub(crate) fn resident(&self) -> usize {
         self.of_status("VmRSS:")
     }
 
-    /// Returns the most bytes that the process had in memory since [`forget_peak`](Self::forget_peak).
+    /// Returns the peak memory of the process since [`forget_peak`](Self::forget_peak), in bytes.
     pub(crate) fn peak(&self) -> usize {
         self.of_status("VmHWM:")
     }
 
-    /// Lets the peak begin anew.
+    /// Resets the peak.
     pub(crate) fn forget_peak(&self) {
         std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
     }
@@ -139,7 +139,7 @@ impl Besieged {
     pub(crate) fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        // Linux counts in hundredths of a second for programs, on all architectures.
+        // Linux reports these times in hundredths of a second, on all architectures.
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(10 * ticks)
     }
@@ -150,7 +150,7 @@ impl Besieged {
         line.parse().unwrap()
     }
 
-    /// Waits until requests hold nothing and the process is idle.
+    /// Waits until no request uses memory and the process is idle.
     pub(crate) fn rests(&self, within: Duration) {
         let end = Instant::now() + within;
         loop {
@@ -171,14 +171,14 @@ impl Besieged {
             .unwrap()
     }
 
-    /// Sends a compressed body, and leaves after a moment.
+    /// Sends a compressed body, and disconnects after a moment.
     pub(crate) fn leave(&self, path: &str, body: &[u8]) {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.write_all(&request(path, &[("content-encoding", "gzip")], &gzip(body))).unwrap();
         std::thread::sleep(Duration::from_millis(100));
     }
 
-    /// Asks as honest clients do, by all interfaces.
+    /// Sends requests like honest clients, over all interfaces.
     pub(crate) fn honest(&self) {
         for (path, body) in [
             (
@@ -218,7 +218,7 @@ impl Besieged {
         })
     }
 
-    /// Asks for health all the time, until the result is [`ended`](Health::ended).
+    /// Requests health repeatedly, until [`ended`](Health::ended) is called on the result.
     pub(crate) fn health(&self) -> Health {
         let (end, to) = (Arc::new(AtomicBool::new(false)), self.http);
         let until = end.clone();
@@ -264,14 +264,14 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     to.finish().unwrap()
 }
 
-/// How long health took to be answered.
+/// The times of health requests.
 pub(crate) struct Health {
     end: Arc<AtomicBool>,
     asking: JoinHandle<Vec<Duration>>,
 }
 
 impl Health {
-    /// Ends asking, and returns the time within which 99 of 100 questions were answered.
+    /// Stops the requests. Returns the 99th percentile of their times.
     pub(crate) fn ended(self) -> Duration {
         self.end.store(true, Ordering::Relaxed);
         let mut times = self.asking.join().unwrap();

@@ -1,4 +1,5 @@
-//! All attacks at once, together with honest clients. `bash doors/serve/check siege` lets this last ten minutes, in a build for release.
+//! Runs all attacks at the same time, together with honest clients. `bash doors/serve/check siege` runs this for ten minutes in a release
+//! build.
 
 use crate::common::{raw, request};
 use crate::grpc::message;
@@ -10,18 +11,18 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long it lasts, in seconds.
+/// The environment variable with the duration of the test, in seconds.
 const SECONDS: &str = "BB_SERVE_SIEGE_SECONDS";
 
 const MIB: usize = 1 << 20;
 
-/// The bytes that all requests may hold, by default.
+/// The default limit of the bytes of all requests.
 const HELD: usize = 512 * MIB;
 
-/// Sends bytes, and leaves without an answer, or waits for it.
+/// Sends bytes. Then disconnects, or waits for the answer.
 fn attack(server: &Besieged, request: &[u8], leaves: bool) {
     if leaves {
-        // The server may close the connection before it has read all.
+        // The server may close the connection before it has read everything.
         let mut stream = TcpStream::connect(server.http).unwrap();
         let _closed = stream.write_all(request);
         std::thread::sleep(Duration::from_millis(50));
@@ -30,7 +31,7 @@ fn attack(server: &Besieged, request: &[u8], leaves: bool) {
     }
 }
 
-/// Returns the requests of all attacks, over HTTP.
+/// Returns the requests of all attacks over HTTP.
 fn attacks() -> Vec<Vec<u8>> {
     let packed = |path: &str, body: &[u8]| {
         request(path, &[("connection", "close"), ("content-encoding", "gzip")], &gzip(body))
@@ -98,7 +99,7 @@ fn honest_clients_are_answered_beside_all_attacks_at_once() {
                 attacked.fetch_add(2, Ordering::Relaxed);
             }
         });
-        // An honest client that fails ends the attacks as well.
+        // If an honest client fails, the attacks end as well.
         let _over = Over(&over);
         while Instant::now() < end {
             let start = Instant::now();
@@ -124,11 +125,11 @@ fn honest_clients_are_answered_beside_all_attacks_at_once() {
     server.honest();
     let left = server.resident();
     println!("{} MiB are left", left / MIB);
-    // Allocators keep some freed memory for each thread.
+    // The margin is for memory that the allocator keeps for each thread.
     assert!(left < models + HELD / 2, "{} MiB", left / MIB);
 }
 
-/// Ends attacks when it is dropped.
+/// A guard that ends the attacks when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,4 +1,4 @@
-//! Requests for tensors, and answers with them, at the deadline.
+//! Tests requests with tensors, and answers with tensors, at their deadlines.
 
 use crate::common::{self, post, raw, read, request};
 use crate::process::{Besieged, INFER, gzip};
@@ -7,7 +7,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The time after its deadline in which a request is answered, in a build for tests on a busy machine.
+/// The maximum delay of an answer after the deadline, in a test build on a busy machine.
 const LATE: Duration = Duration::from_secs(3);
 
 fn input(n: usize) -> Json {
@@ -46,7 +46,7 @@ fn empty_members_of_gzip_end_at_the_deadline() {
         assert!([400, 504].contains(&answer.status), "{path}: {}", answer.text());
         assert!(start.elapsed() < server.timeout + LATE, "{path}: {:?}", start.elapsed());
     }
-    // Blocks of deflate that unpack to nothing: three bits, and a length of zero behind the next byte.
+    // Deflate blocks that decompress to nothing: three bits, and a length of zero after the next byte boundary.
     let empty = [0, 0, 0, 0xff, 0xff].repeat((48 << 20) / 5);
     let start = Instant::now();
     let headers = [("connection", "close"), ("content-encoding", "deflate")];

@@ -1,4 +1,4 @@
-//! Tests of access by token and through encrypted connections, and of the log of requests.
+//! Tests access by token and through encrypted connections, and the request log.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -64,7 +64,7 @@ fn without_the_token_only_health_is_answered() {
     }
 }
 
-/// Sends a request with these lines in its head.
+/// Sends a request with these header lines.
 fn from(to: std::net::SocketAddr, first: &str, lines: &[&str]) -> Answer {
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     raw(
@@ -113,7 +113,7 @@ fn pages_of_browsers_and_requests_for_other_hosts_are_refused() {
     }
     let form = ["host: localhost", "origin: http://localhost", "content-type: text/plain"];
     assert_eq!(from(server.http(), "POST /v2/models/double/infer", &form).status, 403);
-    // Without anything that a browser sends: curl's default.
+    // Sends the headers that curl sends by default, without any header of a browser.
     let curl = ["host: localhost", "content-type: application/x-www-form-urlencoded"];
     assert_eq!(from(server.http(), "POST /v2/models/double/infer", &curl).status, 400);
     assert!(metric(&server, "bb_other_requests_total{protocol=\"http\",outcome=\"invalid\"}") >= 31.0);
@@ -143,7 +143,7 @@ fn pages_of_browsers_and_requests_for_other_hosts_are_refused() {
     assert_eq!(from(allowing.http(), "GET /v2/models/double", &page).status, 200);
     assert_eq!(grpc(&allowing, "ui.example", Some("https://ui.example")), Ok(true));
     assert_eq!(from(allowing.http(), "GET /v2", &["host: evil.example"]).status, 403);
-    // A server that others reach is known by names that it does not know.
+    // The host check is off for an address that others can reach, because the server does not know all its names.
     let open = start(|config| config.http = std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
     let to = std::net::SocketAddr::from(([127, 0, 0, 1], open.http().port()));
     assert_eq!(from(to, "GET /v2", &["host: models.example"]).status, 200);
@@ -241,13 +241,13 @@ mod encrypted {
         stream.write_all(&request("/v2/models/double/infer", &[], body.as_bytes())).unwrap();
         let answer = read(&mut BufReader::new(&mut stream)).unwrap();
         assert_eq!(answer.json()["outputs"][0]["data"], json!(vec![2.0; n]));
-        // The preface of HTTP/2 and empty settings; the server answers with its settings (frame 4).
+        // Sends the HTTP/2 preface and empty settings. The server answers with its settings (frame type 4).
         let mut stream = client(server.grpc(), b"h2");
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
         let mut head = [0; 9];
         stream.read_exact(&mut head).unwrap();
         assert_eq!((head[3], stream.conn.alpn_protocol()), (4, Some(b"h2".as_slice())));
-        // Who does not speak TLS is not answered, and the server goes on.
+        // A client that does not use TLS gets no answer, and the server continues.
         assert!(raw(server.http(), b"GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n").is_none());
         assert!(server.shut_down().finished);
     }

@@ -1,4 +1,4 @@
-//! Requests that are joined to one run.
+//! Tests requests that are joined to one run.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -51,7 +51,7 @@ fn joined_requests_get_their_own_rows() {
     assert_eq!(metric(&server, "bb_batching{model=\"double\"}"), 1.0);
 }
 
-/// The mean of all rows is another in a batch, which no shape tells.
+/// The mean of all rows differs in a batch, although the shapes do not show that rows depend on each other.
 #[test]
 fn a_model_whose_rows_depend_on_each_other_is_found_out_and_answers_as_alone() {
     let server = batched(vec![made("centred", &centred())], Duration::from_millis(200));
@@ -70,7 +70,7 @@ fn a_model_whose_rows_depend_on_each_other_is_found_out_and_answers_as_alone() {
     assert_eq!(metric(&server, "bb_batching{model=\"centred\"}"), 0.0);
 }
 
-/// Real models, whose single outputs are the reference; rounding may differ with the number of rows.
+/// Tests real models. The outputs of single requests are the reference; rounding may differ with the number of rows.
 #[test]
 fn real_models_answer_in_batches_as_alone() {
     for name in ["skl_random_forest", "surfaces_gbr"] {
@@ -125,7 +125,7 @@ fn a_request_waits_no_longer_than_the_delay() {
     assert_eq!(ask(&server, "double", 1, &[1.0]).status, 200);
     let took = start.elapsed();
     assert!((Duration::from_millis(100)..Duration::from_secs(2)).contains(&took), "{took:?}");
-    // A request that fills a batch, or is larger than one, waits for nobody.
+    // A request that fills a batch, or is larger than a batch, does not wait for others.
     let server = batched(vec![made("double", &double())], Duration::from_secs(100));
     assert_eq!(ask(&server, "double", 8, &[1.0; 8]).status, 200);
     assert_eq!(ask(&server, "double", 20, &[1.0; 20]).status, 200);
@@ -171,7 +171,7 @@ fn models_without_an_open_first_extent_are_refused() {
     assert!(matches!(error, Error::NotBatched { side: "output", .. }), "{error}");
 }
 
-/// A constant of the graph.
+/// Returns a constant of a graph.
 fn constant(name: &str, shape: &[i64], values: &[f32]) -> bb_ir::proto::TensorProto {
     bb_ir::proto::TensorProto {
         name: Some(name.to_owned()),
@@ -182,7 +182,7 @@ fn constant(name: &str, shape: &[i64], values: &[f32]) -> bb_ir::proto::TensorPr
     }
 }
 
-/// Asks for one row, as bytes that say every bit.
+/// Requests a result for one row, in the binary encoding, which preserves every bit.
 fn bits(server: &Server, model: &str, row: &[f32]) -> Vec<u8> {
     let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
     let size = json!({"binary_data_size": bytes.len()});
@@ -194,8 +194,8 @@ fn bits(server: &Server, model: &str, row: &[f32]) -> Vec<u8> {
     answer.body[length..].to_vec()
 }
 
-/// Quantises by the range of all elements, so that an outlier rounds all other rows to zero. Expected values: each row by the
-/// definition of `DynamicQuantizeLinear`, as a run of it alone gives them.
+/// Creates a model that quantises by the range of all elements, so that an outlier rounds all other rows to zero. The expected values
+/// follow from the definition of `DynamicQuantizeLinear` for each row by itself.
 fn quantised() -> bb_ir::proto::ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "4"]));
     let nodes = vec![
@@ -205,7 +205,7 @@ fn quantised() -> bb_ir::proto::ModelProto {
     model(graph(vec![x], nodes, vec![y]))
 }
 
-/// Divides by the greatest element of all rows.
+/// Creates a model that divides by the greatest element of all rows.
 fn scaled() -> bb_ir::proto::ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "4"]));
     let nodes = vec![
@@ -215,7 +215,7 @@ fn scaled() -> bb_ir::proto::ModelProto {
     model(graph(vec![x], nodes, vec![y]))
 }
 
-/// Keeps rows apart: a product with weights, and a softmax of each row.
+/// Creates a model with independent rows: a product with weights, and a softmax of each row.
 fn layered() -> bb_ir::proto::ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "33"]));
     let nodes = vec![node("MatMul", &["x", "w"], &["h"], vec![]), node("Softmax", &["h"], &["y"], vec![])];
@@ -233,7 +233,7 @@ fn an_outlier_does_not_reach_its_neighbours_whatever_was_joined_before() {
     let row = [0.1f32, 0.2, 0.3, 0.4];
     for name in ["quantised", "scaled", "layered"] {
         let alone = bits(&single, name, &row);
-        // Equal rows first, which agree even where rows are mixed; then rows beside outliers.
+        // Equal rows come first, because their results agree even if rows are mixed. Then come rows together with outliers.
         for neighbour in [0.25f32, 0.25, 1e6, f32::INFINITY, f32::NAN, -1e6] {
             std::thread::scope(|scope| {
                 let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| bits(&joined, name, &row))).collect();

@@ -1,4 +1,4 @@
-//! Bounds of queues, time and memory; the end of a server; models that cannot be served.
+//! Tests the limits of queues, time and memory, the shutdown of a server, and models that cannot be served.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const PATH: &str = "/v2/models/count/infer";
 
-/// So many iterations take longer than any test waits, and are fewer than `Limits` allow.
+/// A number of iterations that takes longer than any test waits, and that `Limits` allow.
 const LONG: i64 = 1_000_000;
 
 fn count(to: i64) -> serde_json::Value {
@@ -68,7 +68,7 @@ fn a_full_queue_refuses_and_clients_that_go_make_room() {
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
     assert!(refused.text().contains("2 requests wait for model `count`"), "{}", refused.text());
     assert!(start.elapsed() < Duration::from_secs(2), "refused after {:?}", start.elapsed());
-    // Their places become free at once, and the run that nobody waits for ends.
+    // The waiting requests free their slots immediately, and a run without waiting clients ends.
     drop((running, waiting));
     let mut answer = refused;
     until("there is room", || {

@@ -1,4 +1,4 @@
-//! Extents that differ although the model gives them one name.
+//! Tests extents that differ although the model declares the same symbolic dimension for them.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -11,7 +11,7 @@ use bb_serve::{RequestLog, Server};
 use common::*;
 use serde_json::json;
 
-/// Joins `a` and `b`, to whose extents it gives one name.
+/// Creates a model that concatenates `a` and `b`. It declares the same symbolic dimension for their extents.
 fn joined() -> ModelProto {
     let axis = AttributeProto {
         name: Some("axis".to_owned()),

@@ -1,4 +1,4 @@
-//! Compressed requests and answers.
+//! Tests compressed requests and answers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -79,7 +79,7 @@ fn requests_are_unpacked_and_answers_packed_if_asked() {
         assert!(answer.body.len() < plain.body.len() / 10);
         assert_eq!(unpack(coding, &answer.body), plain.body, "{accepted}");
     }
-    // The head of the extension for binary data counts what is unpacked.
+    // The header of the extension for binary data contains lengths of decompressed data.
     let x =
         json!({"name": "x", "datatype": "FP32", "shape": [1, 500], "parameters": {"binary_data_size": 2000}});
     let json = json!({"inputs": [x], "parameters": {"binary_data_output": true}}).to_string();
@@ -116,7 +116,7 @@ fn bombs_are_refused_when_they_exceed_a_request() {
     assert_eq!(metric(&server, "bb_held_bytes"), 0.0);
 }
 
-/// Sends a message as it is, with its flag.
+/// Sends a raw message with a flag for compression.
 fn call(
     server: &Server,
     encoding: &str,
@@ -183,7 +183,7 @@ fn messages_of_grpc_are_unpacked_and_answered_alike() {
         let answer = ModelInferResponse::decode(bytes.as_slice()).unwrap();
         assert_eq!(answer.raw_output_contents, [2f32.to_le_bytes().repeat(1000)]);
     }
-    // A message may be plain though the head names a coding; a small answer is.
+    // A message may be uncompressed although the header names a coding. Small answers are.
     let (answered, body) = call(&server, "gzip", 0, &message(1).encode_to_vec()).unwrap();
     assert_eq!((answered.as_deref(), body[0]), (Some("gzip"), 0));
     let (answered, _) = call(&server, "identity", 0, &plain).unwrap();

@@ -1,4 +1,4 @@
-//! The end of a server, as those see it who ask whether it is ready.
+//! Tests the shutdown of a server, as seen by clients that request its readiness.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -18,7 +18,7 @@ fn count(to: i64) -> serde_json::Value {
 #[test]
 fn while_it_ends_it_lives_and_is_not_ready() {
     let mut config = config(vec![made("count", &counting())]);
-    // Long enough for the requests below on a machine that does much else.
+    // The time suffices for the requests below on a busy machine.
     config.grace = Duration::from_secs(10);
     config.limits.iterations = 1_000_000_000;
     let server = Server::start(config).unwrap();
@@ -59,7 +59,7 @@ fn a_request_on_a_connection_that_was_opened_before_the_end_is_answered() {
     std::thread::sleep(Duration::from_millis(100));
     let sent = stream.write_all(b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let answer = sent.ok().and_then(|()| read(&mut BufReader::new(&stream)));
-    // Later, a connection without a request is closed.
+    // After this time, a connection without a request is closed.
     if begin.elapsed() < Duration::from_millis(400) {
         let answer = answer.expect("an answer");
         assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));

@@ -1,4 +1,4 @@
-//! Tests of errors with third-party engines: mistakes of the client, and calls that the engine lacks.
+//! Tests errors with third-party engines: mistakes of the client, and operations that the engine lacks.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;

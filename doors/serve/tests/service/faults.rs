@@ -1,4 +1,4 @@
-//! Tests with injected faults of a backend: clients get an error with the node's name or the right answer, and no resource leaks.
+//! Tests injected faults of a backend: clients get either an error with the node's name or the correct answer, and no resource leaks.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How many clients ask at once, and how often each.
+/// The number of concurrent clients, and the number of requests of each.
 const ASKED: (u8, u8) = (8, 25);
 
 #[test]
@@ -20,7 +20,7 @@ fn a_fault_is_an_error_of_its_request_alone() {
         ("panic", "an injected panic"),
         ("shape", "result 0: expected f32[1, 2]"),
     ] {
-        // A result of other extents is noticed by the layer `check` alone.
+        // Only the layer `check` notices a result of a wrong shape.
         let backend = format!("check+fault(kind={kind}, rate=0.3, seed=7, op=add)+cpu");
         let server = start(vec![ModelConfig { backend, ..made("double", &double()) }]);
         let counts = Mutex::new([0usize; 2]);

@@ -1,4 +1,4 @@
-//! The protocol over gRPC, by the client that the schema generates.
+//! Tests the protocol over gRPC, with the client that is generated from the schema.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -66,7 +66,7 @@ fn health_and_metadata() {
     });
 }
 
-/// The expected outputs are ONNX Runtime's, which lie beside the models.
+/// The expected outputs are ONNX Runtime's, from files next to the models.
 #[test]
 fn outputs_are_those_of_onnx_runtime() {
     let names = ["skl_random_forest", "surfaces_gbr", "silero_vad_op16"];
@@ -327,7 +327,7 @@ fn every_malformed_request_gets_an_error_of_the_protocol() {
             assert!(status.message().contains(message), "{what}: {}", status.message());
         }
         client.model_infer(good()).await.unwrap();
-        // As by HTTP, what is not there is not ready.
+        // As over HTTP, a missing model is reported as not ready.
         for (name, version) in [("none", ""), ("double", "2")] {
             let unknown = ModelReadyRequest { name: name.to_owned(), version: version.to_owned() };
             assert!(!client.model_ready(unknown).await.unwrap().into_inner().ready);

@@ -1,4 +1,4 @@
-//! gRPC's own services for health and reflection.
+//! Tests gRPC's own services for health and reflection.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -37,7 +37,7 @@ fn health_is_that_of_the_server() {
     assert!(ending.join().unwrap().finished);
 }
 
-/// A peer that waits for news for longer than a request may take has not stopped reading.
+/// A peer that watches health for longer than the request timeout does not count as a peer that stopped reading.
 #[test]
 fn a_watch_lasts_longer_than_a_request() {
     let mut config = config(vec![made("double", &double())]);

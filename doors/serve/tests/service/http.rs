@@ -1,4 +1,4 @@
-//! The protocol over HTTP.
+//! Tests the protocol over HTTP.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -29,7 +29,7 @@ fn health_and_metadata() {
     assert_eq!(index[1], json!({"name": "double", "version": "1", "state": "READY", "reason": ""}));
 }
 
-/// The expected outputs are ONNX Runtime's, which lie beside the models.
+/// The expected outputs are ONNX Runtime's, from files next to the models.
 #[test]
 fn outputs_are_those_of_onnx_runtime() {
     let names =
@@ -67,7 +67,7 @@ fn outputs_are_those_of_onnx_runtime() {
     }
 }
 
-/// For each type: its name, two elements as JSON, and their bytes as Rust writes them.
+/// Returns for each element type its name, two elements as JSON, and their bytes in Rust's encoding.
 fn types() -> Vec<(DataType, &'static str, Value, Vec<u8>)> {
     let row = |dtype, name, json, bytes: &[&[u8]]| (dtype, name, json, bytes.concat());
     vec![

@@ -1,4 +1,4 @@
-//! The service, asked over HTTP and gRPC: answers, batches, bounds and malformed requests.
+//! Tests the service over HTTP and gRPC: answers, batches, limits and malformed requests.
 
 mod access;
 mod batching;

@@ -1,4 +1,4 @@
-//! Requests that are wrong get an error of the protocol, and the server goes on.
+//! Tests that malformed requests get an error of the protocol, and that the server continues.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -8,7 +8,7 @@ use bb_serve::Server;
 use common::*;
 use serde_json::{Value, json};
 
-/// A wrong request: what is wrong, the request, the status, and a part of the message.
+/// A malformed request: the mistake, the request, the status, and a part of the message.
 struct Wrong(&'static str, Vec<u8>, u16, &'static str);
 
 const PATH: &str = "/v2/models/double/infer";
@@ -186,7 +186,7 @@ fn every_malformed_request_gets_an_error_of_the_protocol() {
     println!("{} malformed requests", list.len());
 }
 
-/// Bytes that are not HTTP get no error of the protocol; the connection ends, and the server goes on.
+/// Bytes that are not HTTP get no error of the protocol. The connection is closed, and the server continues.
 #[test]
 fn what_is_no_http_ends_the_connection() {
     let server = server();
@@ -204,7 +204,7 @@ fn what_is_no_http_ends_the_connection() {
     works(&server);
 }
 
-/// A client that stops in the middle of a request holds nothing once it is gone.
+/// A client that disconnects in the middle of a request leaves no used bytes behind.
 #[test]
 fn requests_that_break_off_hold_nothing() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Models of a folder, their versions, and loading and unloading them.
+//! Tests the models of a folder, their versions, and loading and unloading them.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Multiplies by a number, which tells versions apart.
+/// Creates a model that multiplies by a number, which distinguishes versions.
 fn times(factor: f32) -> bb_ir::proto::ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n"]), tensor("y", DataType::F32, &["n"]));
     let mut all = graph(vec![x], vec![node("Mul", &["x", "f"], &["y"], vec![])], vec![y]);
@@ -27,7 +27,7 @@ fn times(factor: f32) -> bb_ir::proto::ModelProto {
     model(all)
 }
 
-/// Puts a model at a path of a folder.
+/// Writes a model to a path in a folder.
 fn put(folder: &Path, path: &str, model: &bb_ir::proto::ModelProto) {
     let to = folder.join(path);
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -45,7 +45,7 @@ fn change(server: &Server, name: &str, how: &str) -> Answer {
     post(server.http(), &format!("/v2/repository/models/{name}/{how}"), &json!({}))
 }
 
-/// Returns what a model makes of 1.
+/// Returns the output of a model for the input 1.
 fn factor(server: &Server, path: &str) -> Value {
     let x = json!({"name": "x", "datatype": "FP32", "shape": [1], "data": [1]});
     post(server.http(), &format!("/v2/models/{path}/infer"), &json!({"inputs": [x]})).json()["outputs"][0]["data"][0].clone()
@@ -57,7 +57,7 @@ fn the_newest_versions_of_a_folder_are_served() {
     for (path, by) in [("1", 1.0), ("2", 2.0), ("10", 10.0), ("03", 3.0), ("x", 4.0), ("11a", 5.0)] {
         put(&root, &format!("m/{path}/model.onnx"), &times(by));
     }
-    // A version without a model is none.
+    // A folder without a model is not a version.
     std::fs::create_dir_all(root.join("m/12")).unwrap();
     let of = ModelConfig { name: "m".to_owned(), path: root.join("m"), backend: "cpu".to_owned() };
     let newest = start(vec![of.clone()]);
@@ -94,7 +94,7 @@ fn models_are_loaded_replaced_and_unloaded() {
         assert_eq!(ready(name), 200);
     }
     assert_eq!((factor(&server, "m"), factor(&server, "single")), (json!(2.0), json!(4.0)));
-    // A newer version replaces the older one.
+    // A newer version replaces the older version.
     put(&root, "m/2/model.onnx", &times(7.0));
     assert_eq!(change(&server, "m", "load").status, 200);
     assert_eq!(factor(&server, "m"), json!(7.0));
@@ -167,7 +167,7 @@ fn only_the_folder_is_read() {
         assert_eq!(refused.status, 400, "{name}: {}", refused.text());
         shows_none(&refused.text());
     }
-    // The log of the server has the paths.
+    // The server's log contains the paths.
     let logged = lines.wait(15);
     assert!(logged.contains(root.join("broken.onnx").to_str().unwrap()), "{logged}");
     let index = raw(server.http(), &request("/v2/repository/index", &[], b"{}")).unwrap();
@@ -179,7 +179,7 @@ fn only_the_folder_is_read() {
             shows_none(client.repository_model_load(load).await.unwrap_err().message());
         }
     });
-    // What was named at start stays.
+    // Models that were configured at start cannot be changed.
     for how in ["load", "unload"] {
         assert_eq!(change(&server, "stays", how).status, 403);
     }
@@ -193,7 +193,7 @@ fn only_the_folder_is_read() {
     }
 }
 
-/// The limits of the start hold for models that are loaded later.
+/// The limits also apply to models that are loaded later.
 #[test]
 fn limits_hold_for_loaded_models() {
     let root = folder("limits");
@@ -235,7 +235,7 @@ fn what_was_asked_before_is_answered() {
     assert!(server.shut_down().finished);
 }
 
-/// Threads and memory of models that are gone are given back.
+/// Threads and memory of removed models are released.
 #[test]
 fn loading_again_and_again_leaves_nothing() {
     let root: PathBuf = folder("again");

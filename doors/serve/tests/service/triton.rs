@@ -1,4 +1,4 @@
-//! Triton's extensions: configuration, statistics, classification, parameters, and what is not there.
+//! Tests Triton's extensions: configuration, statistics, classification, parameters, and unsupported features.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
@@ -47,7 +47,7 @@ fn the_configuration_says_what_applies() {
     });
 }
 
-/// With joined requests, extents are those of one row, as Triton's clients expect it.
+/// With batching, the described extents are the extents of one row, as Triton's clients expect.
 #[test]
 fn the_configuration_of_a_model_with_batches_leaves_the_batch_out() {
     let mut config = config(vec![made("double", &double())]);
@@ -90,7 +90,7 @@ fn statistics_count_requests_runs_and_rows() {
         assert_eq!(of[name]["count"], count, "{name}: {of}");
         assert_eq!(of[name]["ns"].as_u64().unwrap() > 0, count > 0, "{name}: {of}");
     }
-    // A request takes as long as its parts at least.
+    // The time of a request is at least the sum of the times of its phases.
     let ns = |name: &str| of[name]["ns"].as_u64().unwrap();
     assert!(ns("success") >= ns("queue") + ns("compute_input") + ns("compute_infer") + ns("compute_output"));
     let batches = one["batch_stats"].as_array().unwrap();
@@ -108,7 +108,7 @@ fn statistics_count_requests_runs_and_rows() {
     });
 }
 
-/// The greatest values first, `VALUE:INDEX:LABEL`, as Triton's documentation of the extension has it.
+/// The greatest values come first, in the format `VALUE:INDEX:LABEL`, as documented for Triton's extension.
 #[test]
 fn outputs_are_classified_with_labels() {
     let folder = folder("labelled");
@@ -132,7 +132,7 @@ fn outputs_are_classified_with_labels() {
         get(server.http(), "/v2/models/double/config").json()["output"][0]["label_filename"],
         "labels.txt"
     );
-    // With batches, each row has its classes.
+    // With batching, each row has its own classes.
     let mut joined = config(vec![model]);
     joined.max_batch = 4;
     let joined = Server::start(joined).unwrap();
@@ -174,7 +174,7 @@ fn doubled() -> ModelInferRequest {
     }
 }
 
-/// Requests with the additional parameters that MLServer's and Triton's clients send, according to their documentation.
+/// Tests requests with the additional parameters that MLServer's and Triton's clients send, according to their documentation.
 #[test]
 fn parameters_of_other_servers_change_nothing() {
     let server = start(vec![made("double", &double())]);
@@ -235,7 +235,7 @@ fn what_is_not_there_says_so() {
     });
 }
 
-/// Takes rows of a table of three.
+/// Creates a model that selects rows of a table with three rows.
 fn rows() -> bb_ir::proto::ModelProto {
     let (i, y) = (tensor("i", DataType::I64, &["n"]), tensor("y", DataType::F32, &["n"]));
     let mut all = graph(vec![i], vec![node("Gather", &["table", "i"], &["y"], vec![])], vec![y]);
@@ -249,7 +249,8 @@ fn rows() -> bb_ir::proto::ModelProto {
     model(all)
 }
 
-/// ONNX's `Gather`: "It is an error if any of the index values are out of bounds", and who chose the indices is the client.
+/// ONNX's `Gather`: "It is an error if any of the index values are out of bounds". The client chose the indices, so this is the client's
+/// error.
 #[test]
 fn an_index_out_of_range_is_the_clients_error() {
     for backend in ["cpu", "reference"] {

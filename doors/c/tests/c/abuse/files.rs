@@ -1,4 +1,4 @@
-//! Files that are no libraries of backends.
+//! Tests files that are not libraries of backends.
 
 use crate::built;
 use bb::{BackendLibrary, LoadError};
@@ -27,7 +27,7 @@ fn what_is_no_file_or_no_library() {
     }
 }
 
-/// The loader of Linux ends the program at a byte that a truncated file lacks.
+/// Tests truncated files, because the loader of Linux would end the program at the first missing byte.
 #[test]
 fn truncated_libraries() {
     let whole = fs::read(built::plain()).unwrap();
@@ -35,7 +35,7 @@ fn truncated_libraries() {
     for part in 0..64 {
         fs::write(&path, &whole[..whole.len() * part / 64]).unwrap();
         match BackendLibrary::load(&path) {
-            // What lies behind the segments (symbols for debuggers, names of sections) is not needed.
+            // Bytes after the segments (debug symbols, section names) are not needed.
             Ok(library) => assert_eq!(library.name(), "plain"),
             Err(error) => {
                 assert!(
@@ -51,7 +51,7 @@ fn truncated_libraries() {
     }
 }
 
-/// Linux would say that the file does not exist.
+/// Tests a library for another processor, where Linux would only report that the file does not exist.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 fn a_library_for_another_processor() {
@@ -73,7 +73,7 @@ fn a_library_for_another_processor() {
     }
 }
 
-/// The missing function is found when the library is loaded, and not when it is called.
+/// A missing function is reported when the library is loaded, not when the function is called.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_library_that_calls_a_function_of_no_library() {

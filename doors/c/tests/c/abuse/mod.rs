@@ -1,4 +1,4 @@
-//! Libraries that break promises are errors: those that are none, that lie about themselves, and whose functions return garbage.
+//! Tests libraries that violate the interface: invalid files, false descriptions, and functions that return garbage.
 
 mod files;
 mod results;
@@ -9,7 +9,7 @@ use bb::BackendLibrary;
 use bb_c::abi::{Library, Primitives, SYMBOL};
 use std::sync::{Mutex, OnceLock};
 
-/// The table of the backend in C, and its primitives, to be changed by tests.
+/// Returns the tables of the backend written in C, which tests modify.
 pub(crate) fn good() -> (Library, Primitives) {
     static LOADED: OnceLock<libloading::Library> = OnceLock::new();
     let library = LOADED.get_or_init(|| {
@@ -23,7 +23,7 @@ pub(crate) fn good() -> (Library, Primitives) {
     }
 }
 
-/// Keeps a value until the program ends, where a search for leaks finds it.
+/// Keeps a value until the program ends. It stays reachable, so that leak checkers do not report it.
 pub(crate) fn kept<T>(value: T) -> &'static T {
     static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let value: &T = Box::leak(Box::new(value));
@@ -31,9 +31,9 @@ pub(crate) fn kept<T>(value: T) -> &'static T {
     value
 }
 
-/// Takes in a table with these primitives.
+/// Loads a backend from a table with these primitives.
 pub(crate) fn linked(table: Library, primitives: Primitives) -> Result<BackendLibrary, bb::LoadError> {
     let table = kept(Library { primitives: kept(primitives), ..table });
-    // SAFETY: the table and its primitives stay, and what is wrong with them is found before it does harm.
+    // SAFETY: the table and its primitives stay alive, and every error in them is detected before it does harm.
     unsafe { BackendLibrary::linked(table, "wrong") }
 }

@@ -1,4 +1,4 @@
-//! Functions of open backends that return garbage.
+//! Tests functions of open backends that return garbage.
 
 use super::{good, linked};
 use bb::{Backend, BackendLibrary, DataType, ErrorKind, LoadedBackend, LoadedError, OpenOptions, TensorData};
@@ -20,7 +20,7 @@ fn open(library: BackendLibrary) -> LoadedBackend {
     library.open(&OpenOptions::default()).unwrap()
 }
 
-/// Returns the error of the backend in C with another `add`, of tensors with these extents.
+/// Returns the error of an addition of tensors with these extents, if `add` of the backend written in C is replaced.
 fn added(add: Binary, shape: &[usize]) -> LoadedError {
     let (table, primitives) = good();
     let table = Library { release: Some(counted), ..table };
@@ -30,17 +30,17 @@ fn added(add: Binary, shape: &[usize]) -> LoadedError {
 }
 
 thread_local! {
-    /// The number of tensors that this thread released.
+    /// The number of tensors that this thread has released.
     static RELEASED: Cell<usize> = const { Cell::new(0) };
 }
 
 unsafe extern "C" fn counted(on: *mut Raw, x: *mut RawTensor) {
     RELEASED.set(RELEASED.get() + 1);
-    // SAFETY: the host releases a tensor of the backend in C.
+    // SAFETY: the host releases a tensor of the backend written in C.
     unsafe { good().0.release.unwrap()(on, x) }
 }
 
-/// Runs the `add` of the backend in C.
+/// Calls `add` of the backend written in C.
 unsafe fn add(
     on: *mut Raw,
     a: *const RawTensor,
@@ -48,7 +48,7 @@ unsafe fn add(
     to: Results,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these.
+    // SAFETY: the host passes valid pointers.
     unsafe { good().1.add.unwrap()(on, a, b, to, 1, error) }
 }
 
@@ -56,7 +56,7 @@ macro_rules! sums {
     ($($name:ident($on:ident, $a:ident, $b:ident, $to:ident, $error:ident) $body:block)*) => { $(
         #[allow(unused_unsafe, reason = "one of the functions touches nothing")]
         unsafe extern "C" fn $name($on: *mut Raw, $a: *const RawTensor, $b: *const RawTensor, $to: Results, _: usize, $error: *mut Failure) -> Status {
-            // SAFETY: the host lends all of these.
+            // SAFETY: the host passes valid pointers.
             unsafe { $body }
         }
     )* };
@@ -110,7 +110,7 @@ fn results_are_compared_with_the_rules() {
     );
 }
 
-/// The host has fewer extents than this rank says, so it reads none.
+/// The extents are fewer than the rank says, so the host must not read any of them.
 #[test]
 fn a_wrong_rank_is_named_without_extents() {
     let said = "backend `plain` broke a promise of the interface in `add`: the rank of result 0: expected";
@@ -142,7 +142,7 @@ fn a_tensor_that_a_failed_call_leaves_is_released() {
     );
     assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Unsupported);
     assert_eq!(RELEASED.get() - before, 2, "the operand and the result");
-    // An operand is released once, by its holder.
+    // An operand is released once, by its owner.
     assert_eq!(
         added(leaves_operand, &[2]).to_string(),
         "backend `plain` failed in `add`: it does not say why; it returned the status 42, which `bb.h` does not define: it counts as BB_DEVICE"
@@ -159,7 +159,7 @@ unsafe extern "C" fn twice(
     count: usize,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these; the second part is released here, because the first stands in its place.
+    // SAFETY: the host passes valid pointers. The second part is released here, because the first part replaces it.
     unsafe {
         let status = good().1.split.unwrap()(on, x, axis, sizes, to, count, error);
         good().0.release.unwrap()(on, (*to.add(1)).tensor);
@@ -185,7 +185,7 @@ unsafe extern "C" fn short(
     length: *mut usize,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these.
+    // SAFETY: the host passes valid pointers.
     unsafe {
         let status = good().0.to_host.unwrap()(on, x, to, room, length, error);
         *length -= 1;
@@ -201,7 +201,7 @@ unsafe extern "C" fn garbage(
     length: *mut usize,
     _: *mut Failure,
 ) -> Status {
-    // SAFETY: the host lends all of these.
+    // SAFETY: the host passes valid pointers.
     unsafe {
         std::ptr::write_bytes(to, 0xee, room);
         *length = room;
@@ -221,7 +221,7 @@ fn bytes_are_compared_with_what_a_tensor_says() {
     let error = short.to_host(&short.constant(&floats).unwrap()).unwrap_err().to_string();
     assert!(error.ends_with("the number of bytes: expected 8 bytes for f32[2], got 7"), "{error}");
     let garbage = on(garbage);
-    // Any bytes are floats, but not truth values.
+    // Any bytes are valid floats, but not valid booleans.
     assert!(garbage.to_host(&garbage.constant(&floats).unwrap()).is_ok());
     let error = garbage.to_host(&garbage.constant(&truth).unwrap()).unwrap_err();
     assert!(matches!(error, LoadedError::Broken { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Tables and descriptions that lie.
+//! Tests tables and descriptions with false values.
 
 use super::{good, kept, linked};
 use bb::{DataType, ErrorKind, LoadError, OpenOptions};
@@ -61,7 +61,7 @@ fn functions_that_are_missing_are_named() {
     assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
     let long = Primitives { size: 8 * 40, ..primitives };
     assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
-    // A library that is older than the last functions of the table lacks them.
+    // An older library lacks the last functions of the table.
     let old = Library { size: std::mem::offset_of!(Library, types), ..table };
     assert!(linked(old, primitives).unwrap().open(&OpenOptions::default()).is_ok());
 }
@@ -70,20 +70,20 @@ fn functions_that_are_missing_are_named() {
 fn a_table_of_primitives_that_is_null() {
     let (table, _) = good();
     let table = kept(Library { primitives: std::ptr::null(), ..table });
-    // SAFETY: the table stays, and its pointer is null, which is found.
+    // SAFETY: the table stays alive, and its null pointer is detected.
     let error = unsafe { bb::BackendLibrary::linked(table, "wrong") }.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the library `wrong` lacks `primitives`: write it, and name it in `bb_backend_library`"
     );
-    // SAFETY: null is found.
+    // SAFETY: the null pointer is detected.
     assert!(unsafe { bb::BackendLibrary::linked(std::ptr::null(), "wrong") }.is_err());
 }
 
-/// The description of the backend in C, changed.
+/// Writes a modified description of the backend written in C.
 unsafe fn described(into: *mut Description, change: impl FnOnce(&mut Description)) -> Status {
     let describe = good().0.describe.unwrap();
-    // SAFETY: the host lends the structure.
+    // SAFETY: the host passes a valid structure.
     unsafe {
         describe(into, null_mut());
         change(&mut *into);
@@ -91,11 +91,11 @@ unsafe fn described(into: *mut Description, change: impl FnOnce(&mut Description
     0
 }
 
-/// Defines functions that describe the backend, with one change each.
+/// Defines functions that describe the backend, each with one change.
 macro_rules! descriptions {
     ($($name:ident: |$d:ident| $change:expr;)*) => { $(
         unsafe extern "C" fn $name(into: *mut Description, _: *mut Failure) -> Status {
-            // SAFETY: the host lends the structure.
+            // SAFETY: the host passes a valid structure.
             unsafe { described(into, |$d| $change) }
         }
     )* };
@@ -136,9 +136,9 @@ descriptions! {
     tiled: |d| d.options = Items::of(TILED);
 }
 
-/// Writes the options that it gets as its error.
+/// Returns the received options as the message of an error.
 unsafe extern "C" fn repeats(pairs: Items<Named>, _: *mut *mut Raw, error: *mut Failure) -> Status {
-    // SAFETY: the host lends both, and the text has room for 1024 bytes.
+    // SAFETY: the host passes valid pointers, and the message has room for 1024 bytes.
     unsafe {
         let text = |text: Text| String::from_utf8_lossy(text.slice()).into_owned();
         let pairs = pairs.slice().iter().map(|pair| format!("{}={};", text(pair.name), text(pair.value)));
@@ -197,7 +197,7 @@ fn descriptions_are_compared() {
 }
 
 unsafe extern "C" fn failing(_: *mut Description, error: *mut Failure) -> Status {
-    // SAFETY: the host lends the place. The length is a lie.
+    // SAFETY: the host passes a valid structure. The length is false on purpose.
     unsafe {
         (*error).text.cast::<u8>().write(b'!');
         (*error).length = usize::MAX;

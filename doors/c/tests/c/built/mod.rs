@@ -1,20 +1,20 @@
-//! Libraries and programs that tests build.
+//! Builds libraries and programs for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder of the crate.
+/// Returns the folder of the crate.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder for what tests write.
+/// Returns the folder for files of tests.
 pub(crate) fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Runs the compiler for C, with all warnings as errors.
+/// Runs the C compiler, with all warnings as errors.
 pub(crate) fn cc(arguments: &[&str]) {
     let mut command = Command::new("cc");
     command
@@ -26,9 +26,9 @@ pub(crate) fn cc(arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Builds a library of a file in C. Each name is built once in a process.
+/// Builds a library from a C file. Each name is built once per process.
 pub(crate) fn library(name: &str, source: &Path, more: &[&str]) -> PathBuf {
-    // Tests of several processes may build at once: each writes a file of its own, and moves it to its place.
+    // Several processes may build at the same time, so each writes its own file and renames it.
     let to = folder().join(format!("lib{name}.{}", std::env::consts::DLL_EXTENSION));
     let own = folder().join(format!("{name}-{}", std::process::id()));
     let arguments = ["-shared", "-fPIC", source.to_str().unwrap(), "-o", own.to_str().unwrap(), "-lm"];
@@ -37,13 +37,13 @@ pub(crate) fn library(name: &str, source: &Path, more: &[&str]) -> PathBuf {
     to
 }
 
-/// The backend in C.
+/// Returns the path of the backend written in C.
 pub(crate) fn plain() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| library("plain", &root().join("examples/plain.c"), &[]))
 }
 
-/// A library of a backend in Rust: an example of this package.
+/// Returns the path of a Rust backend's library, which is an example of this package.
 pub(crate) fn exported(name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let examples = program.parent().and_then(Path::parent).unwrap().join("examples");

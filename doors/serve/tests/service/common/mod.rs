@@ -1,4 +1,4 @@
-//! A server in this process, small models, and a client that sends exactly what a test says.
+//! A server in this process, small models, and a client that sends exactly the bytes of a test.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test uses a part")]
 
@@ -17,18 +17,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A served model that exists in the repository.
+/// Returns the configuration of a model that exists in the repository.
 pub fn committed(name: &str) -> ModelConfig {
     let path = case(name).join("model.onnx");
     ModelConfig { name: name.to_owned(), path, backend: "cpu".to_owned() }
 }
 
-/// The folder of a model in the repository.
+/// Returns the folder of a model in the repository.
 pub fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models").join(name)
 }
 
-/// Writes a model to a file of its own and serves it under `name`.
+/// Writes a model to a new file and serves it under `name`.
 pub fn made(name: &str, model: &ModelProto) -> ModelConfig {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -51,7 +51,7 @@ pub fn start(models: Vec<ModelConfig>) -> Server {
     Server::start(config(models)).unwrap()
 }
 
-/// An extent: a number, or a name if it begins with a letter.
+/// Returns an extent: a number, or a symbolic dimension if the text begins with a letter.
 pub fn tensor(name: &str, dtype: DataType, extents: &[&str]) -> ValueInfoProto {
     use tensor_shape_proto::{Dimension, dimension::Value};
     let dim = |text: &&str| {
@@ -88,28 +88,28 @@ pub fn model(graph: GraphProto) -> ModelProto {
     ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..Default::default() }
 }
 
-/// Returns its input, of any number of rows of two elements.
+/// Creates a model that returns its input, with any number of rows of two elements.
 pub fn identity(dtype: DataType) -> ModelProto {
     let x = tensor("x", dtype, &["n", "2"]);
     let y = tensor("y", dtype, &["n", "2"]);
     model(graph(vec![x], vec![node("Identity", &["x"], &["y"], vec![])], vec![y]))
 }
 
-/// Doubles its input, of any number of rows of `w` elements.
+/// Creates a model that doubles its input, with any number of rows of `w` elements.
 pub fn double() -> ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n", "w"]), tensor("y", DataType::F32, &["n", "w"]));
     model(graph(vec![x], vec![node("Add", &["x", "x"], &["y"], vec![])], vec![y]))
 }
 
-/// Subtracts the mean of all rows from each, so that rows depend on each other.
+/// Creates a model that subtracts the mean of all rows from each row, so that rows depend on each other.
 pub fn centred() -> ModelProto {
     let (x, y) = (tensor("x", DataType::F32, &["n", "2"]), tensor("y", DataType::F32, &["n", "2"]));
     let mean = node("ReduceMean", &["x"], &["m"], vec![ints("axes", &[0])]);
     model(graph(vec![x], vec![mean, node("Sub", &["x", "m"], &["y"], vec![])], vec![y]))
 }
 
-/// Counts to its input one by one, so that a test chooses how long a run takes. Each iteration adds vectors as well: without them the
-/// iterations that `Limits` allow may take no longer than the service needs to notice that a client has gone.
+/// Creates a model that counts to its input in a loop, so that a test chooses the time of a run. Each iteration also adds vectors. Without
+/// them, the iterations that `Limits` allow might end before the service notices that a client has left.
 pub fn counting() -> ModelProto {
     let scalar = |name, dtype| tensor(name, dtype, &[]);
     let body = GraphProto {
@@ -160,7 +160,7 @@ pub fn counting() -> ModelProto {
     model(all)
 }
 
-/// The answer of a server.
+/// An answer of the server.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -182,7 +182,7 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are and reads one answer; `None` if the server closes the connection without one.
+/// Sends raw bytes and reads one answer. Returns `None` if the server closes the connection without an answer.
 pub fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -214,7 +214,7 @@ pub fn get(to: SocketAddr, path: &str) -> Answer {
         .unwrap()
 }
 
-/// Makes a request with a body.
+/// Builds a request with a body.
 pub fn request(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes =
         format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", body.len()).into_bytes();
@@ -230,7 +230,7 @@ pub fn post(to: SocketAddr, path: &str, body: &serde_json::Value) -> Answer {
     raw(to, &request(path, &[("connection", "close")], body.to_string().as_bytes())).unwrap()
 }
 
-/// Sends JSON and the binary tensors behind it.
+/// Sends JSON, followed by binary tensors.
 pub fn post_binary(to: SocketAddr, path: &str, json: &serde_json::Value, binary: &[u8]) -> Answer {
     let json = json.to_string();
     let length = json.len().to_string();
@@ -240,7 +240,7 @@ pub fn post_binary(to: SocketAddr, path: &str, json: &serde_json::Value, binary:
     raw(to, &request(path, &headers, &body)).unwrap()
 }
 
-/// Makes an empty folder.
+/// Creates an empty folder.
 pub fn folder(name: &str) -> PathBuf {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -251,16 +251,16 @@ pub fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// Connects by gRPC.
+/// Opens a gRPC connection.
 pub async fn channel(to: SocketAddr) -> tonic::transport::Channel {
     tonic::transport::Endpoint::from_shared(format!("http://{to}")).unwrap().connect().await.unwrap()
 }
 
-/// A client of the service for inference.
+/// A client of the inference service.
 pub type Client =
     bb_serve::protocol::grpc_inference_service_client::GrpcInferenceServiceClient<tonic::transport::Channel>;
 
-/// Calls a server by gRPC.
+/// Calls a server over gRPC.
 pub fn by_grpc<T>(server: &Server, call: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { call(Client::new(channel(server.grpc()).await)).await })
@@ -275,7 +275,7 @@ pub async fn unary(to: SocketAddr, path: &str) -> Result<(), tonic::Status> {
     grpc.unary(tonic::Request::new(()), path, codec).await.map(|_| ())
 }
 
-/// Messages as a stream.
+/// A stream of messages.
 pub struct Stream<T>(std::vec::IntoIter<T>);
 
 impl<T> Stream<T> {
@@ -295,14 +295,14 @@ impl<T: Unpin> futures_core::Stream for Stream<T> {
     }
 }
 
-/// Returns a number of the metrics.
+/// Returns the value of a metric.
 pub fn metric(server: &Server, name: &str) -> f64 {
     let text = get(server.http(), "/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no `{name}` in\n{text}")).parse().unwrap()
 }
 
-/// A log whose lines a test reads.
+/// A log whose lines a test can read.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -318,7 +318,7 @@ impl Write for Lines {
 }
 
 impl Lines {
-    /// Returns the text once it has this many lines.
+    /// Waits until the log has this number of lines, and returns its text.
     pub fn wait(&self, count: usize) -> String {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
