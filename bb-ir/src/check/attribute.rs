@@ -48,8 +48,9 @@ impl<'p> Builder<'p> {
                 got: value.kind(),
             });
         }
-        // The captures of a subgraph refer to values of the graph that calls the function, so the subgraph
-        // cannot be used inside another subgraph.
+        // The function's caller passed the subgraphs in `value`, and their captures are ids of values in the caller's
+        // graph. A subgraph of the function is a separate graph with other ids, so it cannot contain the passed
+        // subgraphs.
         if let (Attribute::Graph(_) | Attribute::Graphs(_), true) = (&value, self.in_subgraph()) {
             return Err(Error::AttributeKind {
                 name: outer.to_owned(),

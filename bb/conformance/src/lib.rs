@@ -194,7 +194,8 @@ macro_rules! __conformance_topics {
     };
 }
 
-/// The macro that a module imports, to check that `bb::conformance!` is not called in a function.
+/// A macro that the expansion of `bb::conformance!` imports and then calls as an item of the enclosing module. In a function, the import is
+/// not an item of the module, so the call does not compile.
 #[cfg(feature = "suite")]
 #[doc(hidden)]
 pub mod __places {

@@ -51,7 +51,8 @@ pub(super) fn results(
     for (at, value) in values.iter().enumerate() {
         let item = match traced.structure.as_ref().and_then(|items| items.get(at)) {
             Some(Form::Parts(item)) => item.clone(),
-            // This analysis never passes a sequence between segments as a whole.
+            // This analysis never passes a whole sequence from one segment to another, so a value without a structure
+            // is a tensor.
             Some(Form::Held) | None => OnnxValue::Tensor(()),
         };
         let mut own = Vec::new();

@@ -6,7 +6,8 @@ use bb::ir::op::Param;
 use bb::{Backend, DataTypes, Outputs, Primitive, TensorData};
 use bb_tests::few::Few;
 
-/// The backend, with a name of its own.
+/// A new type around [`Few`] that derives `bb::Backend`, because `export!` requires the derive and `Few` does not have
+/// it.
 #[derive(Debug, bb::Backend)]
 #[bb(name = "few")]
 pub struct Least(Few);

@@ -6,29 +6,29 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State};
 use std::fmt::{self, Write};
 
-/// Charges a computed value to the account.
+/// The name of the filter that charges a computed value to the account.
 pub(super) const KEPT: &str = "bb_kept";
-/// Charges the steps of comparing with a value.
+/// The name of the filter that charges the steps of a comparison with a value to the account.
 pub(super) const WEIGHED: &str = "bb_weighed";
-/// Charges the steps of searching in a value.
+/// The name of the filter that charges the steps of a search in a value to the account.
 pub(super) const SEARCHED: &str = "bb_searched";
-/// Charges the steps of iterating over a value.
+/// The name of the filter that charges the steps of an iteration over a value to the account.
 pub(super) const ITERATED: &str = "bb_iterated";
-/// Charges the bytes and steps of passing the elements of a list as arguments.
+/// The name of the filter that charges the bytes and steps of passing the elements of a list as arguments.
 pub(super) const SPREAD: &str = "bb_spread";
-/// Refuses namespaces, loops and macros.
+/// The name of the filter that refuses namespaces, loops and macros.
 pub(super) const PLAIN: &str = "bb_plain";
-/// Charges the steps of one iteration or call. Returns false.
+/// The name of the filter that charges the steps of one iteration or call, and returns false.
 pub(super) const TURN: &str = "bb_turn";
-/// Charges the bytes and steps of building a macro. Returns false.
+/// The name of the filter that charges the bytes and steps of building a macro, and returns false.
 pub(super) const MACRO: &str = "bb_macro";
-/// `a * b`.
+/// The name of the filter that computes `a * b`.
 pub(super) const MUL: &str = "bb_mul";
-/// `a ~ b`.
+/// The name of the filter that computes `a ~ b`.
 pub(super) const CONCAT: &str = "bb_concat";
-/// `a[b]`.
+/// The name of the filter that computes `a[b]`.
 pub(super) const ITEM: &str = "bb_item";
-/// `a[b:c:d]`.
+/// The name of the filter that computes `a[b:c:d]`.
 pub(super) const SLICE: &str = "bb_slice";
 
 /// The number of steps for one iteration or call.

@@ -125,7 +125,8 @@ impl<T: Ordered> Collected<'_, T> {
             _ => collected.select_nth_unstable_by(self.k - 1, watched(pace)),
         };
         self.count = self.k;
-        // A further element that equals the last of these goes after it, so the limit excludes it.
+        // Of equal elements, the element with the lower index goes first. So later elements that equal the last kept
+        // element are not needed, and the limit excludes them.
         self.limit = (last > T::Key::LEAST).then(|| last.sub(T::Key::ONE));
     }
 
@@ -257,7 +258,8 @@ mod tests {
     use crate::threads::as_if;
     use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
-    /// Compares the first elements with the first elements of a stable sort. `element` converts numbers to elements.
+    /// Checks that [`run`] selects the same elements as the start of a stable sort. `element` converts test numbers to
+    /// the element type.
     fn first_of<T: Ordered + PartialOrd + std::fmt::Debug>(name: &str, element: impl Fn(f64) -> T) {
         let few = [[1, 1, 1], [3, 7, 7], [3, 40, 1], [2, 64, 64], [2, 127, 3], [2, 128, 5], [2, 129, 64]];
         let many = [[2, 500, 5], [2, 1000, 16], [1, 5000, 64], [1, 5000, 65], [2, 700, 700], [1, 9000, 300]];
@@ -281,7 +283,8 @@ mod tests {
                 let mut want = Vec::new();
                 for x in x.chunks(len) {
                     let mut places: Vec<usize> = (0..len).collect();
-                    // The sort is stable, even if the largest elements go first.
+                    // The operands of the comparison are swapped instead of reversing the sorted list, so that equal
+                    // elements keep their order.
                     places.sort_by(|&a, &b| if largest { order(&x[b], &x[a]) } else { order(&x[a], &x[b]) });
                     want.extend(places[..k].iter().map(|&place| place as i64));
                 }

@@ -183,7 +183,7 @@ functions! { f32;
     Atan<FMA, NEAR> EVERY, |x| atan::<FMA>(x);
 }
 
-/// Returns the loop of a function of `f32` in this file.
+/// Returns the loop that applies `op` to `f32` elements, or `None` if this file does not implement `op`.
 pub(super) fn function(op: Unary) -> Option<Run<1>> {
     Some(match op {
         Unary::Sin => map::<f32, Sin>,

@@ -11,7 +11,7 @@ use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor as _, TensorData};
 use std::sync::Arc;
 
-/// The maximum number of elements of a constant that also stay on the host, so that decisions that depend on them need no read from the
+/// Constants of at most this many elements are also kept on the host, so that decisions that depend on their values need no read from the
 /// device.
 const KNOWN: usize = 1024;
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Identifies a graph without comparing its contents, so that a backend can cache the graph that it compiled.
+/// The identity of a graph. A backend can compare it instead of the graph's contents, to find a cached compiled graph.
 ///
 /// Within one process, equal identities mean equal graphs. The other [`BackendAttrs`] may differ between two
 /// calls: a backend whose compiled form depends on attributes or metadata must include them in the key of its
@@ -161,7 +161,7 @@ impl<'a> BackendAttrs<'a> {
     }
 }
 
-/// Identifies a backend by its address and the name of its type, because a layer may have the address of its inner backend.
+/// The identity of a backend: its address and the name of its type, because a layer may have the address of its inner backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BackendPlace(usize, &'static str);
 

@@ -51,14 +51,14 @@ pub struct CompileOptions {
 struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 
 impl CompileOptions {
-    /// Returns the same with the limits of runs from `limits`.
+    /// Returns these options with the limits of runs from `limits`.
     #[must_use]
     pub fn within(self, limits: &Limits) -> CompileOptions {
         let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
         CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
     }
 
-    /// Returns the same with the families that the backend `B` adopted; plans call the native operations of these families.
+    /// Returns these options with the families that the backend `B` adopted; plans call the native operations of these families.
     #[must_use]
     pub fn with_families<B: Backend + ?Sized + 'static>(
         self,
@@ -67,7 +67,7 @@ impl CompileOptions {
         CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
     }
 
-    /// Returns the same with the attributes and metadata of the node that contains the graph, or of any other caller.
+    /// Returns these options with the attributes and metadata of the node that contains the graph, or of any other caller.
     ///
     /// The compiled graph passes them to the backend with every graph, of one node or of many.
     #[must_use]
@@ -81,13 +81,13 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
-    /// Returns the same for a call that only an overridden `compile` of this backend may serve. The default sets `reached` and
-    /// fails.
+    /// Returns these options for a call that only an overridden `compile` of this backend may serve. The default `compile` sets `reached`
+    /// and fails.
     pub(crate) fn asking<B: ?Sized>(self, on: &B, reached: &Arc<AtomicBool>) -> CompileOptions {
         CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
     }
 
-    /// Returns the same for a call of this backend, because the original backend passes graphs on to it.
+    /// Returns these options for a call of this backend, because the original backend passes graphs on to this backend.
     pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
@@ -147,7 +147,7 @@ impl CompileOptions {
             && *caller == other.caller
     }
 
-    /// Returns the families of `B`; none if the options were made for another backend.
+    /// Returns the families of `B`; an empty list if the options were created for another backend.
     pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
         self.families
             .as_ref()

@@ -55,7 +55,7 @@ where
     }
 }
 
-/// Lets a backend answer later. Each dispatch gets one handle; dropping it unused costs nothing.
+/// A handle that lets a backend answer later. Each dispatch gets one handle; dropping it unused costs nothing.
 #[derive(Debug)]
 pub struct CompletionHandle<T, E>(std::marker::PhantomData<fn(T, E)>);
 

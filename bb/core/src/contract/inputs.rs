@@ -127,8 +127,7 @@ impl InputSpec {
         }))
     }
 
-    /// Returns the same specification. If `strict` is true, differing extents with the same name in the model are an
-    /// error.
+    /// Sets whether differing extents with the same name in the model are an error.
     #[must_use]
     pub fn with_strict(self, strict: bool) -> InputSpec {
         InputSpec { strict, ..self }

@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 thread_local! {
-    /// Whether this thread runs the body of an operation. It is a thread-local, because operations are methods that
-    /// only take operands and parameters, and layers must read it.
+    /// Whether this thread runs the body of an operation. Layers must read this, but operations are methods that only
+    /// take operands and parameters, so it is a thread-local.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs calls that the body of an operation makes.
+/// Runs the body of an operation, or a part of the body. During `body`, [`is_inside`] returns true on this thread.
 pub(crate) fn inside<R>(body: impl FnOnce() -> R) -> R {
-    /// Restores the previous value, also after a panic.
+    /// A guard that restores the previous value, also after a panic.
     struct Restore(bool);
 
     impl Drop for Restore {
@@ -45,7 +45,7 @@ pub(crate) fn nested<R, E: From<Error>>(
     endless: impl FnOnce() -> Error,
     call: impl FnOnce() -> Result<R, E>,
 ) -> Result<R, E> {
-    /// Restores the previous depth, also after a panic.
+    /// A guard that restores the previous depth, also after a panic.
     struct Leave(&'static Depth, usize);
 
     impl Drop for Leave {

@@ -1,4 +1,4 @@
-//! A model on its way to a backend.
+//! The checked model that is compiled for a backend.
 
 use crate::Error;
 use bb_ir::graph::{Graph, Node, ValueId, Warning};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Module {
     graph: Arc<Graph>,
-    /// The plans of a compiled model, in the form of the module that plans.
+    /// The plans of a compiled model. Their type is erased, because only the planner knows it.
     saved: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -25,7 +25,7 @@ impl Module {
         Module { graph, saved: Some(saved) }
     }
 
-    /// Returns the plans, if they are a `T`.
+    /// Returns the plans, if they have the type `T`.
     pub(crate) fn saved<T: 'static>(&self) -> Option<&T> {
         self.saved.as_ref()?.downcast_ref()
     }

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Ends {
     }
 }
 
-/// Stops the runs that it was passed to, from any thread. Clones stop the same runs.
+/// A token that stops the runs that it was passed to, from any thread. Clones stop the same runs.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 

@@ -27,7 +27,7 @@ impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
 }
 
 impl<B: Backend + ?Sized> WithFamilies<'_, B> {
-    /// Restores the type of the operands, calls, and erases the type of the results.
+    /// Restores the types of the operands, runs `call` on them, and erases the types of the results.
     fn call(
         &self,
         op: &'static str,
@@ -53,7 +53,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        // This check is here because a body may call thousands of primitives.
+        // Checks before each primitive whether the run must end, because a body may call thousands of primitives.
         crate::RunOptions::check_current()?;
         self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
@@ -137,8 +137,8 @@ pub(super) fn erased_results<B: Backend + ?Sized>(
     results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
-/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the missing types of another
-/// backend refuses none, although it reports the types of the other backend to bodies.
+/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the types that its inner
+/// backend lacks refuses none, although its `types` returns the types of the inner backend.
 pub(crate) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
     !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }

@@ -12,11 +12,11 @@ pub(crate) struct Holding {
     pub(crate) floats: bool,
 }
 
-/// The integer types that may store others, the narrower ones first.
+/// The integer types that may store elements of other types, narrower types first.
 const HOLDERS: [DataType; 6] =
     [DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32];
 
-/// The float types that may store others, in order of preference.
+/// The float types that may store elements of other types, in order of preference.
 const FLOATS: [DataType; 4] = [DataType::F32, DataType::F64, DataType::BF16, DataType::F16];
 
 impl Holding {

@@ -31,7 +31,7 @@ pub struct ErasedCompiled {
     pub(crate) executable: Box<dyn Any + Send + Sync>,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-    /// Returns the module to save, if there is one ([`Executable::compiled_module`]).
+    /// A function that returns the module to save, if there is one ([`Executable::compiled_module`]).
     pub(crate) saved: fn(&(dyn Any + Send + Sync)) -> Result<Option<Module>, ErasedError>,
 }
 
@@ -45,7 +45,7 @@ pub trait Kernels: Send + Sync {
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError>;
 
-    /// Calls an operation of a family if the backend declares it native.
+    /// Calls an operation of a family if the backend declares it native; otherwise returns `None`.
     fn native(
         &self,
         op: &'static OpSpec,
@@ -71,8 +71,8 @@ pub trait Kernels: Send + Sync {
         None
     }
 
-    /// Returns whether tensors of some element type are refused: the backend lacks the type, and no wrapper emulates
-    /// it.
+    /// Returns whether the backend refuses tensors of some element type, because it lacks the type and no wrapper
+    /// emulates it.
     fn refuses_types(&self) -> bool {
         false
     }
@@ -82,12 +82,12 @@ pub trait Kernels: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether the backend takes whole graphs.
+    /// Returns whether the backend runs whole graphs.
     fn runs_whole_graphs(&self) -> bool {
         false
     }
 
-    /// Returns whether a backend that takes whole graphs supports a primitive
+    /// Returns whether a backend that runs whole graphs supports a primitive
     /// ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     fn runs_primitive(&self, op: Primitive) -> bool {
         let _any = op;
@@ -110,7 +110,7 @@ pub trait Kernels: Send + Sync {
         Err(Error::excluded("a backend that prepares kernels").into())
     }
 
-    /// Runs a graph of primitives as a whole.
+    /// Runs a whole graph of primitives.
     fn execute(
         &self,
         graph: &GraphProto,

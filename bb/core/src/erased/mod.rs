@@ -1,8 +1,7 @@
 //! Type-erased backends, for code of this crate that is compiled only once for all backends.
 //!
-//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through it. Each call is
-//! indirect and allocates for each result. The interpreter of plans does not use it: it calls backends through their
-//! types.
+//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through type-erased backends. Each of these calls
+//! is indirect and allocates for each result. Therefore the interpreter of plans calls backends through their own types.
 
 mod borrowed;
 mod holding;
@@ -80,15 +79,16 @@ impl Backend for ErasedBackend<'_> {
     }
 }
 
-/// Runs bodies of operations, and primitives on operands that a backend lacks the types of.
+/// Runs bodies of operations, and primitives on operands of element types that a backend lacks.
 ///
-/// Implemented for `dyn Kernels` by the modules that have the bodies and that narrow, so that the tables of families need neither.
+/// The module that emulates element types (`narrow`) implements this trait for `dyn Kernels`. So the tables of families depend neither on
+/// that module nor on the bodies.
 pub(crate) trait RunsBodies {
     /// Runs the body of an operation. Inside the body, operations that the backend declares native are called.
     ///
     /// # Errors
     ///
-    /// The body's own errors, and the backend's.
+    /// The errors of the body and of the backend.
     fn run_body(
         &self,
         op: &'static OpSpec,
@@ -96,7 +96,7 @@ pub(crate) trait RunsBodies {
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError>;
 
-    /// Calls a primitive with operands or parameters of any type, as far as that is exact.
+    /// Calls a primitive with operands and parameters of any type, if the emulation is exact.
     ///
     /// # Errors
     ///

@@ -13,28 +13,29 @@ pub struct NarrowTensor(Arc<NarrowParts>);
 struct NarrowParts {
     dtype: DataType,
     place: TensorPlace,
-    /// A range that contains all elements, if they are integers or truth values.
+    /// A range that contains all elements, if they are integers or booleans.
     range: Option<Range>,
 }
 
-/// Where the elements are.
+/// The location of a tensor's elements.
 #[derive(Debug, Clone)]
 pub(crate) enum TensorPlace {
-    /// On the backend, in a type that it has.
+    /// On the backend, in an element type that the backend has.
     Device(ErasedTensor),
     /// On the host.
     Host(TensorData),
 }
 
 impl NarrowTensor {
-    /// Makes a tensor of elements on the backend. `range` has all of them, if they are integers.
+    /// Creates a tensor whose elements are on the backend. `range` contains all elements, if they are integers and
+    /// their range is known.
     pub(crate) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
-        // Nothing more is known of truth values and integers than the range of their type.
+        // Without a range, integers and booleans may have any value of their type.
         let range = range.or_else(|| Range::of(dtype));
         NarrowTensor(Arc::new(NarrowParts { dtype, place: TensorPlace::Device(x), range }))
     }
 
-    /// Makes a tensor of elements that stay on the host.
+    /// Creates a tensor whose elements stay on the host.
     pub(crate) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
         NarrowTensor(Arc::new(NarrowParts { dtype: x.dtype(), place: TensorPlace::Host(x), range }))
     }
@@ -47,7 +48,8 @@ impl NarrowTensor {
         self.0.range
     }
 
-    /// Returns the tensor of the backend, or this tensor if it is on the host or has other handles.
+    /// Converts to the backend's tensor. Returns this tensor unchanged if its elements are on the host or if it has
+    /// other handles.
     pub(crate) fn into_device(self) -> Result<ErasedTensor, NarrowTensor> {
         match Arc::try_unwrap(self.0) {
             Ok(NarrowParts { place: TensorPlace::Device(x), .. }) => Ok(x),

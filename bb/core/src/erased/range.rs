@@ -17,7 +17,7 @@ pub(crate) struct Ranged<'a> {
     pub(crate) shape: &'a [usize],
 }
 
-/// The range that an operation's intermediate values and results can reach.
+/// The ranges that an operation's intermediate values and results can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The range of all intermediate values and results.
@@ -29,7 +29,7 @@ pub(crate) struct Reach {
 impl Range {
     pub(crate) const ZERO: Range = Range { least: 0, greatest: 0 };
 
-    /// Returns the range of all values of an integer type or of truth values.
+    /// Returns the range of all values of an integer type or of booleans; `None` for other types.
     pub(crate) const fn of(dtype: DataType) -> Option<Range> {
         let (least, greatest) = match dtype {
             DataType::I8 => (i8::MIN as i128, i8::MAX as i128),
@@ -46,7 +46,7 @@ impl Range {
         Some(Range { least, greatest })
     }
 
-    /// Returns the range of a tensor's elements: 0 if it has none; `None` if they are not integers or truth values.
+    /// Returns the range of a tensor's elements: 0 if it has none; `None` if they are not integers or booleans.
     pub(crate) fn of_elements(x: &TensorData) -> Option<Range> {
         fn over<T: Copy + Ord + Into<i128>>(elements: &[T]) -> Range {
             let all = elements.iter().copied();
@@ -117,7 +117,7 @@ impl Range {
         self.least.saturating_abs().max(self.greatest.saturating_abs())
     }
 
-    /// Returns the range of numbers whose absolute value is at most the maximum absolute value in this range.
+    /// Returns the smallest range that contains this range and is symmetric about 0.
     fn symmetric(self) -> Range {
         Range { least: -self.size(), greatest: self.size() }
     }
@@ -161,7 +161,7 @@ pub(crate) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
         // A wrong number of operands is reported elsewhere.
         (P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Pow | P::MatMul, _)
         | (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, _) => None,
-        // These move elements, or their results are not computed from integers.
+        // These primitives move elements, or their results are not computed from integers.
         (P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze, _)
         | (P::Identity | P::Cast | P::Where | P::Constant | P::Gather, _)
         | (P::Sqrt | P::Exp | P::Log | P::Equal | P::Greater | P::Less, _) => None,
@@ -174,7 +174,8 @@ pub(crate) fn only_moves(op: Primitive) -> bool {
         || matches!(op, Primitive::Identity | Primitive::Where)
 }
 
-/// The operands whose elements appear in the result: not the condition of `where`, not the indices of `gather`.
+/// Returns the indices of the operands whose elements appear in the result. These exclude the condition of `where` and the indices of
+/// `gather`.
 pub(crate) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
     match op {
         Primitive::Where => 1..operands,
@@ -192,7 +193,7 @@ mod tests {
         Range { least, greatest }
     }
 
-    /// Compares the computed range of each pair of ranges with the results of all pairs of numbers in them.
+    /// Checks that the range computed from each pair of ranges contains the results for all pairs of numbers in these ranges.
     #[test]
     fn results_are_in_the_range_that_is_told() {
         let compute = |op: Primitive, a: i128, b: i128| match op {

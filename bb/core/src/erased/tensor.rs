@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A type-erased tensor in its own allocation.
 ///
-/// This type does not use [`Tensor::erase`], because the backend's author writes it: a mistake there must not look
-/// like a mistake in a kernel.
+/// This type does not use [`Tensor::erase`], because the backend's author may override that method, and a mistake in it
+/// must not look like a mistake in a kernel.
 #[derive(Clone)]
 pub struct ErasedTensor(Arc<dyn AnyTensor>);
 
@@ -115,7 +115,7 @@ impl ErasedError {
     }
 }
 
-/// Boxes an error as the cause of another error. Unwraps an [`ErasedError`].
+/// Boxes an error, for use as the cause of another error. An [`ErasedError`] is replaced by its inner error.
 pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError {
     match BoxError::from(error).downcast::<ErasedError>() {
         Ok(erased) => erased.into_source(),

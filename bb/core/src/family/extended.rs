@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// The number of nested native operations and bodies on this thread. Plans call native operations without counting.
+    /// The number of nested native operations and bodies on this thread. Calls by plans are not counted.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -61,7 +61,8 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         Extended { on, tables, declines: false }
     }
 
-    /// Extends a backend for a kernel of its own that declines operands: the operation that is called runs its body.
+    /// Extends a backend for one of its native methods that has no kernel for the passed operands. The called operation
+    /// runs its body, although it is native.
     pub(crate) const fn declined(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
         Extended { on, tables, declines: true }
     }
@@ -107,7 +108,7 @@ impl<B: Backend + ?Sized> Extended<'_, B> {
     }
 }
 
-/// Forwards the primitives.
+/// Implements [`Backend`] by forwarding the primitives to the inner backend.
 macro_rules! forward {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident

@@ -1,7 +1,7 @@
 //! The tables of extension families: their traits, the enums of their operations, and the structs of their options.
 //!
-//! A method that a backend does not write runs a body, which is a function over the tracer in [`crate::ext`]. It is called through
-//! [`RunsBodies`](crate::erased::RunsBodies), so that the tables do not use the bodies.
+//! If a backend does not implement a method, the method runs the operation's body: a function in [`crate::ext`] that is traced. Bodies are
+//! called through [`RunsBodies`](crate::erased::RunsBodies), so that the tables do not depend on the bodies.
 
 mod extended;
 mod macros;
@@ -48,7 +48,7 @@ pub(crate) mod create {
     use bb_ir::DataType;
 
     bb_ir::for_each_create!(crate::family::family,
-        /// Makes tensors: constants, zeros, ones, ranges, random numbers.
+        /// Operations that create tensors: constants, zeros, ones, ranges and random numbers.
         Create, CreateOp, create);
 }
 
@@ -114,8 +114,7 @@ pub(crate) mod train {
         Train, TrainOp, train);
 }
 
-/// Evaluates to a constant of the operations of a family, which the enums of all families have; to another value for operations of
-/// vendors.
+/// Evaluates to the associated constant `$constant` of the family's enum of operations, or to `$vendor` for a vendor's family.
 macro_rules! of_family {
     ($family:expr, $constant:ident, $vendor:expr) => {
         match $family {
@@ -136,10 +135,10 @@ macro_rules! of_family {
 }
 pub(crate) use of_family;
 
-/// Lists the families, so that their operations can be found.
+/// Expands to functions that list the operations of the families.
 macro_rules! families {
     ($($trait:ident $enum:ident;)*) => {
-        /// Returns the rows of a family of `bb`, or the primitives; none of a vendor's family.
+        /// Returns the table rows of a family of `bb` or of the primitives. The list is empty for a vendor's family.
         pub(crate) fn rows(family: Family) -> Vec<&'static OpSpec> {
             match family {
                 $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*

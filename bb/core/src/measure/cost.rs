@@ -1,9 +1,9 @@
 //! The cost of a call as data.
 
-/// The cost of a call; `None` where there is no formula, or if the number exceeds 64 bits.
+/// The cost of a call. A part is `None` if there is no formula for it, or if it exceeds 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// The number of operations on numbers.
+    /// The number of operations on scalars.
     pub flops: Option<u64>,
     /// The number of bytes that must be read.
     pub bytes_read: Option<u64>,
@@ -18,7 +18,7 @@ impl Cost {
     /// An unknown cost.
     pub const UNKNOWN: Cost = Cost { flops: None, bytes_read: None, bytes_written: None };
 
-    /// Returns the number of bytes read and written together.
+    /// Returns the sum of the bytes read and written; `None` if either is unknown.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes_read?.checked_add(self.bytes_written?)
     }

@@ -68,9 +68,9 @@ impl ProfiledNode {
 pub struct ProfileRow {
     /// The kind of activity.
     pub activity: Activity,
-    /// The node that the row comes from, the first if there are several; `None` for planning.
+    /// The node that the row comes from, or the first node if there are several; `None` for planning.
     pub node: Option<ProfiledNode>,
-    /// The last of the nodes, if a graph was built from several.
+    /// The last node that the row comes from, if the row is a graph that was built from several nodes.
     pub last_node: Option<ProfiledNode>,
     /// The name of the operation, as in `matmul`; the activity's name if the row is not an operation.
     pub operation: &'static str,
@@ -119,7 +119,7 @@ pub struct Span {
     pub time: Duration,
 }
 
-/// Time measurements of runs. [`Executable::run_profiled`](crate::Executable::run_profiled) adds to them.
+/// Time measurements of runs. [`Executable::run_profiled`](crate::Executable::run_profiled) adds measurements to a profile.
 ///
 /// The times are measured per call. If a backend returns before it has computed the result, they do not include the whole time
 /// of its kernels. After a failed run, the measurements up to the failure remain, and the run is not counted.
@@ -127,7 +127,7 @@ pub struct Span {
 pub struct Profile {
     pub(crate) rows: Vec<ProfileRow>,
     pub(crate) spans: Vec<Span>,
-    /// The most spans to keep.
+    /// The maximum number of spans to keep.
     pub(crate) limit: usize,
     pub(crate) dropped: u64,
     pub(crate) runs: u64,
@@ -199,17 +199,18 @@ impl Default for Profile {
     }
 }
 
-/// The rows of a profile by their keys, and the loops in progress.
+/// The indices of a profile's rows by their keys, and the iterations in progress.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) begun: Instant,
-    /// The plans seen, by address, with the number of their first row. The plans are kept alive, so that no address is reused.
+    /// Maps the address of each plan to the plan and the index of its first row. The map keeps the plans alive, so that no address is
+    /// reused.
     pub(crate) plans: HashMap<usize, (Arc<dyn Any + Send + Sync>, usize)>,
-    /// The rows of activities that are not instructions, by graph, node and activity.
+    /// The indices of the rows of activities that are not instructions, by the address of the graph, the node and the activity.
     pub(crate) others: HashMap<(usize, usize, Activity), usize>,
-    /// The graphs in `others`, by address. They are kept alive, so that no address is reused.
+    /// The graphs in `others`, by address. The map keeps the graphs alive, so that no address is reused.
     pub(crate) graphs: HashMap<usize, Arc<dyn Any + Send + Sync>>,
-    /// For each row of an instruction, its plan, its number in the plan, and the cost of its latest call.
+    /// For each row, if it is an instruction: its plan, its index in the plan, and the cost of its latest call.
     pub(crate) sites: Vec<Option<(Arc<dyn Any + Send + Sync>, usize, Cost)>>,
     pub(crate) iterations: Vec<Iteration>,
 }
@@ -301,7 +302,7 @@ impl Profile {
         self.rows.len() - 1
     }
 
-    /// Returns the name of a node inside the loops in progress.
+    /// Adds the path of the loops in progress to the name of a node.
     pub(crate) fn within(&self, name: ProfiledNode) -> ProfiledNode {
         let path = self
             .recorder
@@ -311,7 +312,7 @@ impl Profile {
         ProfiledNode { path, ..name }
     }
 
-    /// Returns the row of an activity that is not an instruction.
+    /// Returns the index of the row of an activity that is not an instruction. Adds the row if it does not exist.
     pub(crate) fn other(
         &mut self,
         key: (usize, usize, Activity),

@@ -10,12 +10,12 @@ use std::fmt;
 /// The treatment of 16-bit float operands by an operator's function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Halves {
-    /// It moves, selects or compares elements, and computes no new values.
+    /// The function moves, selects or compares elements, and computes no new values.
     Moves,
-    /// It takes 16-bit operands and rounds each result only once: either it is a single operation that does so, or it
-    /// widens the values itself.
+    /// The function takes 16-bit operands and rounds each result only once: either it is a single operation that does
+    /// so, or it widens the values itself.
     Once,
-    /// It is called with operands that are widened to `f32`, and its results are rounded afterwards.
+    /// The function is called with operands that are widened to `f32`, and its results are rounded afterwards.
     Widened,
 }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// The maximum number of items of a sequence that a plan splits, outside of loops.
 const FEW: usize = 64;
 
-/// The most items of a sequence that a plan makes.
+/// The maximum number of items of a sequence that a plan builds. A node whose result is longer runs between segments, except in an inlined
+/// subgraph.
 pub(crate) const MANY: usize = 1 << 10;
 
 /// The structure of a value.
@@ -41,7 +42,7 @@ pub enum Item<T> {
 #[derive(Debug)]
 pub struct Held<T> {
     items: Arc<Vec<OnnxValue<T>>>,
-    /// The total bytes of the items.
+    /// The total size of the items in bytes.
     bytes: usize,
 }
 
@@ -61,7 +62,7 @@ impl<T: Tensor> Held<T> {
         &self.items
     }
 
-    /// Returns the bytes of the items.
+    /// Returns the total size of the items in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -102,7 +103,7 @@ fn bytes_of<T: Tensor>(value: &OnnxValue<T>) -> usize {
 }
 
 impl<T: Tensor> Item<T> {
-    /// Returns the same value; a sequence is passed on as it is.
+    /// Converts a sequence to [`Item::Held`], so that plans pass it on unchanged. Any other value stays as it is.
     pub(crate) fn held(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) => Item::Held(Held::new(items)),
@@ -110,7 +111,8 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the same value; a long sequence is passed on as it is.
+    /// Converts a sequence of more than [`FEW`] items to [`Item::Held`], so that plans pass it on unchanged. Any other value stays as it
+    /// is.
     pub(crate) fn held_if_long(self) -> Item<T> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) if items.len() > FEW => Item::Held(Held::new(items)),
@@ -118,7 +120,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the value as an `OnnxValue`.
+    /// Converts the value to an `OnnxValue`. Copies the items of a sequence only if they are shared.
     pub fn value(self) -> OnnxValue<T> {
         match self {
             Item::Parts(value) => value,
@@ -136,7 +138,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the items, if it is a sequence.
+    /// Returns the items of a sequence; `None` if the value is not a sequence.
     pub(crate) fn items(&self) -> Option<&[OnnxValue<T>]> {
         match self {
             Item::Parts(OnnxValue::Sequence(items)) => Some(items),
@@ -145,7 +147,7 @@ impl<T: Tensor> Item<T> {
         }
     }
 
-    /// Returns the bytes of the value.
+    /// Returns the size of the value in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Item::Parts(value) => {
@@ -167,11 +169,11 @@ impl<T: Tensor> Item<T> {
 }
 
 impl SequenceStep {
-    /// Runs a node between segments.
+    /// Computes the result of a node between segments.
     ///
     /// # Errors
     ///
-    /// As the operators' functions; the backend's own.
+    /// The errors of the operators' functions, and of the backend.
     pub(crate) fn run<B: Backend + ?Sized>(
         self,
         on: &B,
@@ -267,7 +269,7 @@ impl<T: Tensor> NodeOperands<'_, T> {
         }
     }
 
-    /// Reads the integers of an operand.
+    /// Copies an operand to the host, and returns its integers.
     fn ints<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Vec<i64>, B::Error> {
         let x = self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor);
         let wrong = || self.wrong(NodePart::Operand(index), "is no tensor, expected one");

@@ -28,7 +28,7 @@ pub(crate) enum SavedModule {
 pub(crate) struct Sealed {
     stamp: Stamp,
     file: Saved,
-    /// The position where the plans begin.
+    /// The position in the file where the plans begin.
     plans: usize,
     limits: Limits,
 }
@@ -139,17 +139,18 @@ impl Module {
         Ok(Module::with_saved(Arc::new(graph), Arc::new(saved)))
     }
 
-    /// Builds a compiled module from a graph and plans.
+    /// Wraps a checked graph and its plans.
     pub(crate) fn with_plans(graph: Arc<Graph>, plans: SavedPlans) -> Module {
         Module::with_saved(graph, Arc::new(SavedModule::Open(plans)))
     }
 
-    /// Reads the plans of a compiled model, and returns the module with them. Any other module is returned unchanged.
+    /// Reads the plans that the module's file contains, and returns the module with them. A module without unread plans is returned
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if the stamp of the file is not this stamp; [`Error::Ir`] if the plans are
-    /// malformed.
+    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if the stamp of the file differs from the stamp that `own` returns; [`Error::Ir`] if
+    /// the plans are malformed.
     pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
         let Some(SavedModule::Sealed(sealed)) = self.saved() else { return Ok(self) };
         let Sealed { stamp, file, plans, limits } = sealed.as_ref();
@@ -230,10 +231,10 @@ impl Module {
 }
 
 impl BackendAttrs<'_> {
-    /// Returns the graph, checked, as a module to compile.
+    /// Checks a graph, and returns it as a module to compile.
     ///
-    /// If the caller has checked the graph already, this is the caller's module, and nothing is checked again. `graph` is
-    /// the graph that came with the attributes; any other graph is checked with the opsets and functions of the attributes.
+    /// Pass the graph that came with the attributes. If the caller has already checked it, the caller's module is returned without another
+    /// check. Any other graph is checked with the opsets and functions of the attributes.
     ///
     /// # Errors
     ///

@@ -182,7 +182,7 @@ pub(super) enum Boundary {
 pub(super) struct Outputs {
     pub(super) tensors: Vec<TraceValue>,
     pub(super) items: Vec<Form>,
-    /// The input sequences that are passed on as outputs, by their indices among the input sequences.
+    /// For each input sequence that is passed on as an output, its index among the input sequences.
     pub(super) passed: Vec<usize>,
     /// Whether an output is not a tensor.
     pub(super) structured: bool,
@@ -262,9 +262,9 @@ pub(super) fn end(
 /// The values that a node between segments takes from the segment before it.
 struct SegmentValues<'s> {
     start: &'s Start,
-    /// The values on the backend, by their indices among the outputs of the segment.
+    /// Maps each value on the backend to its index among the outputs of the segment.
     live: HashMap<ValueId, LiveIndex>,
-    /// The values that are constant.
+    /// Maps each constant value to its elements.
     known: HashMap<ValueId, &'s TensorData>,
 }
 

@@ -126,7 +126,7 @@ impl Watch for Watcher<'_> {
 /// The element types and shapes of operands, `None` for an omitted operand.
 pub(crate) type SeenOperands = Vec<Option<(DataType, Shape)>>;
 
-/// Ignores all events.
+/// A watch that ignores all events.
 pub(crate) struct Silent;
 
 impl Watch for Silent {

@@ -1,4 +1,5 @@
-//! The families that a backend adopted, by name: for the macros of `bb-derive`, which know no family.
+//! Finds families by name, for the macros of `bb-derive`, which have no list of the families. Also checks that a
+//! backend's derive names every family that the backend implements.
 
 use super::Declared;
 use crate::contract::{Native, OpSet};
@@ -8,7 +9,7 @@ use std::marker::PhantomData;
 
 /// Expands a family's name to its table, or to the `impl` that lists the native methods.
 ///
-/// There is one line for each family.
+/// There is one rule for each family.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family {
@@ -127,20 +128,20 @@ macro_rules! __vendor_named {
     };
 }
 
-/// Determines at compile time whether a backend implements a family; `Operation` is the family's enum of operations.
+/// A compile-time check whether a backend implements a family. `Operation` is the family's enum of operations.
 ///
-/// An inherent constant takes precedence over a trait's constant, if the bounds of its `impl` hold.
+/// If the bounds of the inherent `impl` hold, its constant takes precedence over the constant of [`NotWritten`].
 #[derive(Debug)]
 pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
 
 impl<B: Native<Operation>, Operation: 'static> Written<B, Operation> {
-    /// The backend implements the family.
+    /// Always true, because the bounds of this `impl` require that the backend implements the family.
     pub const WRITTEN: bool = true;
 }
 
-/// The answer if [`Written`] itself has no constant.
+/// The constant of [`Written`] for backends that do not implement the family.
 pub trait NotWritten {
-    /// The backend does not implement the family.
+    /// Always false.
     const WRITTEN: bool = false;
 }
 
@@ -158,7 +159,7 @@ pub const fn names_family<B: Declared>(family: Family) -> bool {
     false
 }
 
-/// Returns whether a list of native operations has a family.
+/// Returns whether a list of native operations contains a family.
 pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
     let mut natives = natives;
     while let [first, rest @ ..] = natives {
@@ -170,12 +171,12 @@ pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
     false
 }
 
-/// Returns a number for a family, as an argument of [`NamedFamily`].
+/// Returns a hash of the family's name. It is an argument of [`NamedFamily`].
 pub const fn family_key(family: Family) -> u64 {
     bb_ir::wire::hash_name(family.name())
 }
 
-/// Returns true at compile time if the derive of a backend names a family; `KEY` is the family's [`family_key`].
+/// A compile-time check whether the derive of a backend names a family. `KEY` is the family's [`family_key`].
 #[derive(Debug)]
 pub struct NamedFamily<B, const KEY: u64>(PhantomData<B>);
 
@@ -191,15 +192,15 @@ impl<B: Declared, const KEY: u64> NamedFamily<B, KEY> {
     };
 }
 
-/// The answer if [`NamedFamily`] itself has no constant: the type is no backend, which is reported by itself.
+/// The constant of [`NamedFamily`] for types that are no declared backends. Another error reports these types.
 pub trait NoBackend {
-    /// Nothing more is wrong.
+    /// Always true, so that no second error is reported.
     const NAMED: bool = true;
 }
 
 impl<B, const KEY: u64> NoBackend for NamedFamily<B, KEY> {}
 
-/// Determines at compile time whether the derive of a backend names a vendor's family.
+/// A compile-time check whether the derive of a backend names a vendor's family.
 #[derive(Debug)]
 pub struct NamedVendor<B, Operation>(PhantomData<(B, Operation)>);
 
@@ -208,9 +209,10 @@ impl<B: Declared, Operation: VendorOp> NamedVendor<B, Operation> {
     pub const NAMED: bool = names_family::<B>(Operation::FAMILY);
 }
 
-/// The answer if [`NamedVendor`] itself has no constant: nothing registers the type, so nothing has to name the family.
+/// The constant of [`NamedVendor`] for types that no derive registers. For these types, no derive has to name the
+/// family.
 pub trait NotRegistered {
-    /// Nothing is wrong.
+    /// Always true, so that no error is reported.
     const NAMED: bool = true;
 }
 
@@ -218,7 +220,7 @@ impl<B, Operation> NotRegistered for NamedVendor<B, Operation> {}
 
 #[cfg(test)]
 mod tests {
-    /// Each family module must have a line above, and its name must be in the error message.
+    /// Checks that each family module has a rule in the macro above, and that its name is in the error message.
     #[test]
     fn every_family_is_found_by_name() {
         let named = include_str!("adopted.rs");

@@ -10,7 +10,7 @@ use super::table::{Table, TableIndex};
 use bb_ir::Error;
 use bb_ir::compact::{Compact, Reader, Writer};
 
-/// Implements the encoding of index types, which are encoded as their positions.
+/// Implements the encoding of index types. An index is encoded as its position in the table.
 macro_rules! positions {
     ($( $ty:ty ),*) => { $(
         impl Compact for $ty {

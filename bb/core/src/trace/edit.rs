@@ -120,7 +120,7 @@ const CIRCLE: &str = "values not to replace each other in a circle";
 
 /// Edits of a trace, which [`finish`](TraceEdit::finish) applies.
 ///
-/// Until then the trace keeps its steps and their ids. New values and constants exist immediately.
+/// Until `finish` is called, the trace keeps its steps and their ids. New values and constants exist immediately.
 #[derive(Debug)]
 pub(crate) struct TraceEdit<'t> {
     trace: &'t mut Trace,

@@ -20,8 +20,8 @@ pub(super) fn is_small(shape: &[usize]) -> bool {
     bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED)
 }
 
-/// Computes a primitive's results if all operands are known; returns `None` if one is not, or if they are too
-/// large.
+/// Computes a primitive's results if all operands are known. Returns `None` if an operand is unknown, or if an operand
+/// or a result is too large.
 pub(super) fn evaluate(
     op: Primitive,
     inputs: &[&TracedTensor],

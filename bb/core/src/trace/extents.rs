@@ -9,7 +9,7 @@ use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Returns the types of a primitive's results. `numbers` has the extents of the results for the traced inputs.
+/// Returns the types of a primitive's results. `numbers` contains the extents of the results for the traced inputs.
 ///
 /// If the rule imposes conditions on the operands' extents, steps that use the results' extents inherit them. If the
 /// rule cannot determine the results symbolically, the results have the numbers, on condition that the operands'

@@ -49,11 +49,11 @@ impl Keep {
 /// Whether a trace keeps an operation or replaces it by its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Its body replaces it.
+    /// The body replaces the operation.
     Never,
-    /// It is kept only if its body computes on the host, which a graph of primitives cannot express.
+    /// The operation is kept only if its body computes on the host, which a graph of primitives cannot express.
     ForHost,
-    /// It is kept.
+    /// The operation is kept.
     Always,
 }
 
@@ -84,7 +84,7 @@ impl Policy {
     }
 }
 
-/// Writes an operation as an ONNX operator; returns `None` if the opset has none with the same meaning.
+/// Writes an operation as an ONNX operator; returns `None` if the opset has no operator with the same meaning.
 pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
     let (op, write) = row(spec)?;
     let names: Vec<&'static str> = spec.params.iter().map(|p| p.name).collect();

@@ -1,6 +1,6 @@
 //! Liveness analysis: finds the steps whose results are needed, and the last step that reads each value.
 //!
-//! This is the only implementation, for the steps of traces and for the nodes of graphs.
+//! The same implementation is used for the steps of traces and for the nodes of graphs.
 
 use super::steps::{Phase, Step, StepId, Trace, TraceValue};
 use super::table::{Table, TableIndex};
@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 /// The last reader of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastRead<S> {
-    /// No step reads it.
+    /// No step reads the value.
     Never,
-    /// This step.
+    /// This step reads the value last.
     At(S),
     /// The caller that runs the steps reads it, because the value is returned.
     Returned,

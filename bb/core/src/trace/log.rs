@@ -102,8 +102,8 @@ pub(crate) enum Event {
     Guarded(Guard),
 }
 
-/// The maximum number of guards, on each side of a guard, that it is compared with. Expressions have a bounded number
-/// of terms, so that comparing all guards of a trace takes linear time.
+/// The maximum number of preceding guards, and of following guards, that a guard is compared with. Expressions have a bounded number of
+/// terms, so comparing all guards of a trace takes linear time.
 pub(crate) const MOST_COMPARED: usize = 128;
 
 /// Returns the guards that do not follow from other guards, with the indices of their events. A guard may also be
@@ -155,7 +155,7 @@ const MOST_GUARDS: usize = 16;
 const MOST_TIED: usize = 64;
 
 impl When {
-    /// The value without any condition.
+    /// No condition: the fact always holds.
     pub(crate) const ALWAYS: When = When(None);
 
     /// Returns whether there is no condition.
@@ -199,7 +199,7 @@ impl When {
         When(Some(Arc::new(Conditions { tied: SmallVec::new(), guards: vec![guard] })))
     }
 
-    /// Returns the conditions that the trace got since it had this number of events.
+    /// Returns the conditions that the trace recorded after its first `events` events.
     pub(crate) fn since(log: &Log, events: usize) -> When {
         let state = log.lock();
         let mut conditions = Conditions::default();
@@ -240,7 +240,7 @@ impl Conditions {
     }
 }
 
-/// The symbols of a trace, and its dependencies so far.
+/// The symbols of a trace, and the dependencies that were recorded so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<LogState>);
 
@@ -249,7 +249,7 @@ struct LogState {
     symbols: Vec<Symbol>,
     /// The indices of the symbols, by name.
     numbers: HashMap<String, SymbolNo>,
-    /// The number of symbols that were renamed because their name existed already.
+    /// For each name, the number of symbols that were renamed because the name existed already.
     repeated: HashMap<String, u32>,
     /// Whether extents that have the same name in the model differ.
     contradicted: bool,
@@ -298,8 +298,8 @@ impl Log {
 
     /// Returns the expression of an extent that varies. `number` is the extent of the traced input.
     ///
-    /// Extents of inputs that the model declares with the same name are one symbol, which `shared` names. An extent without
-    /// a declared name is a symbol of its own.
+    /// Extents of inputs that the model declares with the same name share one symbol, which has the name `shared`. An extent without a
+    /// declared name gets a separate symbol.
     pub(crate) fn symbol(
         &self,
         place: Place,
@@ -339,7 +339,7 @@ impl Log {
         self.lock().contradicted
     }
 
-    /// Makes conditions of extents the trace's at once, or not.
+    /// Sets whether conditions on extents become conditions of the trace immediately.
     pub(crate) fn set_strict(&self, strict: bool) {
         self.lock().strict = strict;
     }
@@ -364,7 +364,7 @@ impl Log {
         self.lock().is_tied(expr)
     }
 
-    /// Returns the result of a computation, and the conditions that it recorded, which are removed from the trace's conditions.
+    /// Runs a computation. Returns its result and the conditions that it recorded, and removes these conditions from the trace.
     pub(crate) fn asked<T>(&self, compute: impl FnOnce() -> T) -> (T, When) {
         let before = self.len();
         let result = compute();
@@ -378,7 +378,7 @@ impl Log {
         self.lock().events.len()
     }
 
-    /// Forgets the dependencies that the trace got since it had this number of events.
+    /// Removes all dependencies of the trace except the first `events`.
     pub(crate) fn truncate(&self, events: usize) {
         let mut state = self.lock();
         while state.events.len() > events {
@@ -396,13 +396,13 @@ impl Log {
         }
     }
 
-    /// Takes the symbols and the events out, and returns them.
+    /// Removes the symbols and the events from the log, and returns them.
     pub(crate) fn take(&self) -> (Vec<Symbol>, Vec<Event>) {
         let mut state = self.lock();
         (std::mem::take(&mut state.symbols), std::mem::take(&mut state.events))
     }
 
-    /// Returns the inputs, as bits (63 for all from there on), on whose extents the trace depends.
+    /// Returns a bit mask of the inputs whose extents the trace depends on. All inputs with an index of at least 63 share one bit.
     pub(crate) fn consulted(&self) -> u64 {
         let state = self.lock();
         let mut bits = 0;

@@ -17,7 +17,7 @@ pub(crate) struct OneNode {
     pub(crate) graph: GraphProto,
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
-    /// The identity of a graph that is cached; `None` for a constant's graph, which is not.
+    /// The identity of a cached graph; `None` for the graph of a constant, which is not cached.
     pub(crate) identity: Option<GraphIdentity>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct SymbolicParams(pub(crate) Vec<SymbolicParam>);
 /// One symbolic parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SymbolicParam {
-    /// Its index among the step's parameters.
+    /// The index of the parameter among the step's parameters.
     pub(crate) param: usize,
     pub(crate) value: SymbolicValue,
 }

@@ -1,4 +1,4 @@
-//! The text form of a trace: one line per step, then the returned values.
+//! Formats a trace as text: one line per step, then the returned values.
 //!
 //! ```text
 //! once %3: f32[4, 2] = transpose(weight0) {perm=[1, 0]}

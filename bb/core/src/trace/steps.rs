@@ -122,7 +122,7 @@ impl Operation {
         }
     }
 
-    /// Returns the primitive, if the operation is one.
+    /// Returns the primitive; `None` if the operation is not a primitive.
     pub(crate) fn primitive(self) -> Option<Primitive> {
         match self {
             Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
@@ -149,7 +149,7 @@ pub enum Phase {
 pub struct Step {
     /// The operation that is called.
     pub operation: Operation,
-    /// Its parameters, in the order of the operation's table row.
+    /// The operation's parameters, in the order of its table row.
     pub params: Box<[Param<'static>]>,
     /// The parameters that are expressions. `params` has their values for the traced extents.
     pub(crate) symbolic: Option<Box<SymbolicParams>>,

@@ -107,7 +107,7 @@ impl<I: TableIndex, T> Table<I, T> {
         }
     }
 
-    /// Returns an entry mutably.
+    /// Returns a mutable reference to an entry.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl<I, T> FromIterator<T> for Table<I, T> {
 ///
 /// # Errors
 ///
-/// [`Internal::Empty`] if it is empty.
+/// [`Internal::Empty`] if the entry is empty.
 #[inline]
 pub(crate) fn held<I: TableIndex, T>(entry: Option<T>, index: I) -> Result<T, Error> {
     match entry {

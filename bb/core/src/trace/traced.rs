@@ -20,7 +20,7 @@ struct TracedValue {
     /// The extents as expressions, if one of them varies.
     extents: Option<Extents>,
     elements: TracedElements,
-    /// The conditions under which the recorded value equals this one.
+    /// The conditions under which the value in the trace equals this tensor.
     requires: When,
     log: Arc<Log>,
 }
@@ -39,7 +39,7 @@ pub(crate) enum TracedElements {
 /// The dependency of elements on extents.
 #[derive(Debug, Clone)]
 pub(crate) enum Follow {
-    /// Each is an expression.
+    /// Each element is an expression.
     Each(Arc<[Extent]>),
     /// The elements equal the traced elements if these conditions hold.
     When(When),
@@ -106,7 +106,7 @@ impl TracedTensor {
         &self.0.elements
     }
 
-    /// Returns the extents of the traced inputs' run, without recording that the trace depends on them.
+    /// Returns the extents for the traced inputs, without recording that the trace depends on them.
     pub(crate) fn present(&self) -> &Shape {
         &self.0.shape
     }
@@ -137,7 +137,7 @@ impl TracedTensor {
         }
     }
 
-    /// Returns the conditions under which the extents are the present ones.
+    /// Returns the conditions under which the extents equal the traced numbers.
     pub(crate) fn tied(&self) -> When {
         let extents = self.0.extents.iter().flatten();
         extents.fold(When::ALWAYS, |all, extent| all.and(&extent.tied()))
@@ -145,7 +145,7 @@ impl TracedTensor {
 }
 
 impl Follow {
-    /// Returns the conditions under which the elements are the present ones.
+    /// Returns the conditions under which the elements equal the traced elements.
     pub(crate) fn tied(&self) -> When {
         match self {
             Follow::When(when) => when.clone(),
@@ -155,7 +155,7 @@ impl Follow {
 }
 
 impl TracedElements {
-    /// Returns the same elements, known under more conditions.
+    /// Returns the same elements with additional conditions.
     pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> TracedElements {
         match self {
             _ if when.is_always() => self.clone(),
@@ -175,7 +175,7 @@ impl TracedElements {
 }
 
 impl Type {
-    /// Returns the same type, with extents that are right under more conditions.
+    /// Returns the same type with additional conditions on its extents.
     pub(crate) fn under(&self, when: &When, log: &Arc<Log>) -> Type {
         if when.is_always() {
             return self.clone();
@@ -200,12 +200,12 @@ impl Type {
         self.extents.as_ref().map_or(Varying::NONE, varying)
     }
 
-    /// A type whose extents are the same in all runs.
+    /// Returns a type whose extents are the same in all runs.
     pub(crate) fn fixed(dtype: DataType, shape: &[usize]) -> Type {
         Type { dtype, shape: Shape::from_slice(shape), extents: None }
     }
 
-    /// A type whose extents may vary; `shape` has their numbers.
+    /// Returns a type whose extents may vary. `shape` has the extents of the traced inputs' run.
     pub(crate) fn varying(dtype: DataType, shape: Shape, extents: Extents) -> Type {
         debug_assert!(shape.len() == extents.len());
         let all_fixed = extents.iter().all(Extent::is_fixed);
@@ -219,7 +219,7 @@ impl Tensor for TracedTensor {
         self.0.dtype
     }
 
-    /// Returns the extents as numbers, and ties the trace to them.
+    /// Returns the extents as numbers, and ties the trace to these numbers.
     fn shape(&self) -> &[usize] {
         for extent in self.0.extents.iter().flatten() {
             extent.number();

@@ -47,7 +47,7 @@ pub struct Tracer {
     recording: Recording,
     /// Whether parameters may be expressions. If not, extents are numbers.
     pub(crate) symbolic: bool,
-    /// The most bytes that one value may have.
+    /// The maximum size of one value in bytes.
     limit: usize,
     /// The maximum total size in bytes of the constants that the host computes while tracing.
     fold_bytes: usize,
@@ -210,7 +210,7 @@ impl Tracer {
         self.register(ValueSource::Weight(id), ty, TracedElements::Constant(value.clone()))
     }
 
-    /// Adds an existing constant, whatever its size.
+    /// Adds an existing constant of any size.
     pub(crate) fn known(&self, value: &TensorData) -> TracedTensor {
         self.push_constant(&mut self.lock().recorded, value.clone())
     }
@@ -440,7 +440,8 @@ impl Tracer {
         Ok(results)
     }
 
-    /// Records an operation of a family whose parameters may be expressions as it is, or else its body.
+    /// Records an operation of a family as one step if the trace keeps the operation, otherwise records its body. The
+    /// parameters may be expressions.
     pub(crate) fn call_with(
         &self,
         spec: &'static OpSpec,
@@ -550,7 +551,8 @@ impl Tracer {
         Ok(outputs)
     }
 
-    /// Adds a value whose elements are known one by one.
+    /// Adds a value whose elements are constant or are individually known as expressions; returns `None` for any other
+    /// value.
     fn push_folded(&self, elements: TracedElements) -> Option<TracedTensor> {
         match elements {
             TracedElements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
@@ -659,7 +661,7 @@ fn step(
     }
 }
 
-/// Writes the primitives, all but `constant`, which records no step.
+/// Implements [`Backend`] by recording the primitives. The exception is `constant`, which records no step.
 macro_rules! record {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident

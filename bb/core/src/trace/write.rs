@@ -33,7 +33,7 @@ impl Target {
     }
 }
 
-/// A weight that a trace reads, and its own name, if it has one.
+/// A weight that a trace reads: its name in the model, if it has one, and its elements.
 pub(crate) type Weight = (Option<String>, TensorData);
 
 /// Writes a trace of primitives as a graph.
@@ -124,7 +124,7 @@ struct PrimitiveForm {
 /// A graph under construction.
 pub(crate) struct Writer {
     target: Target,
-    /// The names assigned so far, by value.
+    /// For each value, the name that was assigned to it so far.
     names: Table<TraceValue, Option<String>>,
     /// All names in use, which must be unique.
     taken: HashSet<String>,

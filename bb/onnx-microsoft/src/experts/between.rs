@@ -91,7 +91,7 @@ impl Between {
         Ok([part(0)?, part(1)?])
     }
 
-    /// Computes the input of the second layer from the results of the first layer, and of the third if there is one.
+    /// Computes the input of the second layer from the results of the first layer and, if there is a third layer, from its results too.
     pub(super) fn apply(
         &self,
         on: &Tracer,

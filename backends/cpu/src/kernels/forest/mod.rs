@@ -170,7 +170,7 @@ impl ModeBits {
     const GREATER_OR_EQUAL: u8 = 0b0110;
     const EQUAL: u8 = 0b0010;
     const NOT_EQUAL: u8 = 0b1101;
-    /// Marks the test whether an element is in a set.
+    /// The value for the test whether an element is in a set.
     const MEMBER: u8 = 0xff;
 
     /// Returns the bits of the modes, or `None` if a mode does not exist, or if it needs sets and there are none.

@@ -25,7 +25,7 @@ pub(super) struct Tree {
     pub(super) nodes: Range<usize>,
 }
 
-/// Marks a node that no walk reaches.
+/// The new index of a node that no walk reaches.
 const NOWHERE: u32 = u32::MAX;
 
 impl Order {

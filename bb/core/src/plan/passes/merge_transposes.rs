@@ -107,7 +107,7 @@ mod tests {
             Ok(vec![on.transpose(&on.transpose(&xs[0], &[1, 2, 0])?, &[0, 2, 1])?])
         });
         assert_eq!(merge(&mut trace), 1);
-        // Dimension 1 of the result is dimension 2 of [3, 4, 2], hence 0 of the input.
+        // Dimension 1 of the result is dimension 2 of the intermediate tensor (shape [3, 4, 2]), which is dimension 0 of the input.
         assert_eq!(
             trace.to_string(),
             "%1: f32[3, 4, 2] = transpose(input0) {perm=[1, 2, 0]}\n\
