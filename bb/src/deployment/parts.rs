@@ -16,7 +16,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns whether each node of this target is a part of its own. This holds for components and carriers.
+    /// Returns whether each node of this target is a separate part, as for components and carriers.
     pub(super) fn is_alone(&self) -> bool {
         !matches!(self, Target::Backend(_))
     }

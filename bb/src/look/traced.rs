@@ -27,11 +27,11 @@ use std::sync::Arc;
 pub(super) struct Seen {
     /// Whether a result of the node is used.
     pub(super) used: bool,
-    /// The number of operations that it is lowered to, if known.
+    /// The number of operations that the node is lowered to, if known.
     pub(super) steps: Option<usize>,
     /// The reasons why the node, or a node inside it, cannot run.
     pub(super) wrong: Vec<Missing>,
-    /// Whether some of its element types are unknown before inputs are passed.
+    /// Whether some element types of the node are unknown before inputs are passed.
     pub(super) unchecked: bool,
     /// The operations whose results may leave the range of the integer type that the backend uses for them.
     pub(super) exceeding: Vec<NarrowError>,

@@ -127,7 +127,7 @@ fn extent(value: &Value) -> Option<Extent> {
     list.or_else(|| object.downcast_ref::<Dict>().map(|dict| dict.extent))
 }
 
-/// Returns the weight of a value.
+/// Returns the weight of a value with its contents: the number of bytes whose comparison takes as long as a comparison of the value.
 pub(super) fn deep(value: &Value) -> u64 {
     if let Some(text) = value.as_str() {
         return NODE.saturating_add(text.len() as u64);

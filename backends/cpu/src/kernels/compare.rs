@@ -118,7 +118,7 @@ mod tests {
 
     const LENGTHS: [usize; 6] = [1, 7, 31, 64, 100, 257];
 
-    /// Compares the results with Rust's operators.
+    /// Checks that the kernels return the same results as Rust's operators.
     fn check<T: Copy + PartialOrd + std::fmt::Debug>(dtype: DataType, of: impl Fn(usize) -> T) {
         type Defined<T> = fn(&T, &T) -> bool;
         let ops: [(Binary, Defined<T>); 5] = [

@@ -297,7 +297,8 @@ mod tests {
         if which.last { all.next_back() } else { all.next() }.unwrap()
     }
 
-    /// Compares the indices with the definition. `element` converts numbers to elements.
+    /// Checks that the kernel finds the same indices as [`defined`]. `element` converts test numbers to the element
+    /// type.
     fn positions_of<T: Ordered + PartialOrd>(name: &str, element: impl Fn(f64) -> T) {
         let rows_of = [1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 200, 1023, 1024, 1025, 1087, 1089, 2500];
         let extents = rows_of.map(|len| [3, len, 1]).into_iter().chain([

@@ -48,7 +48,7 @@ unsafe fn narrow<T: Number>(out: *mut u8, x: [*const u8; 1], n: usize) {
 
 /// # Safety
 ///
-/// As for [`Run`], of `f16` and `f32`.
+/// As for [`Run`], with elements `f16` at `x` and `f32` at `out`.
 unsafe fn widen_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
     // SAFETY: this function has the same contract; `level` returns only a level of this processor.
     unsafe {
@@ -64,7 +64,7 @@ unsafe fn widen_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
 
 /// # Safety
 ///
-/// As for [`Run`], of `f32` and `f16`.
+/// As for [`Run`], with elements `f32` at `x` and `f16` at `out`.
 unsafe fn narrow_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
     // SAFETY: this function has the same contract; `level` returns only a level of this processor.
     unsafe {

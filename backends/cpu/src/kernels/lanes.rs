@@ -28,9 +28,9 @@ pub(crate) trait Lanes: Copy {
     unsafe fn max(self, other: Self) -> Self;
     /// Returns the minimum, or NaN if either is NaN. If both are equal, returns `self`.
     unsafe fn min(self, other: Self) -> Self;
-    /// Returns [`max`](Self::max) if no lane of `other` is NaN.
+    /// Returns the same as [`max`](Self::max), provided that no lane of `other` is NaN.
     unsafe fn max_number(self, other: Self) -> Self;
-    /// Returns [`min`](Self::min) if no lane of `other` is NaN.
+    /// Returns the same as [`min`](Self::min), provided that no lane of `other` is NaN.
     unsafe fn min_number(self, other: Self) -> Self;
     unsafe fn neg(self) -> Self;
     unsafe fn abs(self) -> Self;
@@ -46,7 +46,7 @@ pub(crate) trait Lanes: Copy {
     unsafe fn round_bf16(self) -> Self;
 }
 
-/// The vectors that every processor of the target has, or that the WebAssembly module is built for.
+/// The vector type that every processor of the target supports, or that the WebAssembly module is built for.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(crate) use portable::Portable as Baseline;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]

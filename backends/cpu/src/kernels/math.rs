@@ -24,8 +24,9 @@ macro_rules! elementary {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
-            /// Evaluates a polynomial whose constant term comes first. Evaluates it as a polynomial in the square of
-            /// `x`, whose coefficients are sums of two terms. This halves the chain of dependent additions.
+            /// Evaluates a polynomial whose constant term comes first. Pairs the terms, and evaluates a polynomial in
+            /// the square of `x` whose coefficients are the sums of the pairs. This halves the chain of dependent
+            /// additions.
             #[inline(always)]
             pub(in crate::kernels) fn in_pairs<const FMA: bool>(coefficients: &[$t], x: $t) -> $t {
                 let square = x * x;

@@ -47,7 +47,7 @@ pub(crate) mod transpose;
 mod trigonometry;
 pub(crate) mod walk;
 
-/// The minimum number of elements for kernels whose setup pays off only for a few dozen elements or more.
+/// Arrays with fewer elements than this use simpler loops, because the setup of other loops pays off only for longer arrays.
 pub(crate) const FEW: usize = 32;
 
 /// A pointer that threads may share, because each of them accesses only its own part.

@@ -125,7 +125,7 @@ impl<'a> ResultBuffer<'a> {
         }
     }
 
-    /// Compares the buffer with a result.
+    /// Checks that the buffer can store a result of this type and shape.
     fn check_result(&self, dtype: DataType, shape: &[usize]) -> Result<(), BufferProblem> {
         self.check_dtype(dtype)?;
         if let Some(own) = &self.shape {

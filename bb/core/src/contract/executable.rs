@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Port {
     /// The name in the graph.
     pub name: String,
-    /// The type as far as it is known.
+    /// The type. Parts of it may be unknown, for example extents.
     pub ty: ValueType,
     /// Whether a caller may omit the input because the graph has a default value for it.
     pub optional: bool,
@@ -127,12 +127,12 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         self.run_into(on, &inputs, &mut by_output(self.outputs(), outputs)?)
     }
 
-    /// Makes the plan for inputs of these element types and shapes before the inputs exist. It copies constants to the
-    /// device and prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
+    /// Builds the plan for inputs of these element types and shapes before the inputs exist. Also copies constants to the device and
+    /// prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
     ///
-    /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is
-    /// omitted or the plan depends on the elements of an input; then the first run makes the plan. A plan is often
-    /// valid for other extents too, and plans share their prepared kernels.
+    /// `inputs` are in the order of [`inputs`](Self::inputs). Nothing is planned if an input without a default is omitted or the plan
+    /// depends on the elements of an input; then the first run builds the plan. A plan is often valid for other extents too, and plans
+    /// share their prepared kernels.
     ///
     /// The default does nothing.
     ///

@@ -3,7 +3,7 @@
 use super::{Backend, Outputs};
 use bb_ir::op::{Family, OpSpec, Param};
 
-/// Calls an operation of a family by its row.
+/// A function that calls an operation of a family by its table row.
 type CallByRow<B> = fn(
     &B,
     &'static OpSpec,
@@ -41,7 +41,7 @@ impl OpSet {
         self
     }
 
-    /// Returns the set with the operations of another.
+    /// Returns the union of the two sets.
     #[must_use]
     pub fn union(mut self, other: OpSet) -> OpSet {
         for (word, more) in self.0.iter_mut().zip(other.0) {
@@ -50,17 +50,17 @@ impl OpSet {
         self
     }
 
-    /// Returns how many operations the set has.
+    /// Returns the number of operations in the set.
     pub fn len(self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns whether the set has no operation.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether the set has the operation.
+    /// Returns whether the set contains the operation.
     #[expect(clippy::indexing_slicing, reason = "checked before; `get` is not const")]
     pub const fn contains(self, index: u16) -> bool {
         let word = index as usize / 64;
@@ -108,7 +108,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     /// The empty set of operations.
     pub const NONE: OpSet = OpSet([0; 4]);
 
-    /// Makes a table of its parts.
+    /// Creates a table from its parts.
     pub const fn new(family: Family, native: OpSet, call: CallByRow<B>) -> Self {
         FamilyTable { family, native, call }
     }

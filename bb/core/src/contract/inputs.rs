@@ -56,7 +56,7 @@ struct Declared {
     default: Option<Shape>,
 }
 
-/// A declared type in the form that the checks use.
+/// A declared type, prepared for the checks.
 #[derive(Debug, Clone)]
 enum DeclaredType {
     Any,
@@ -331,8 +331,8 @@ impl InputSpec {
         Ok(())
     }
 
-    /// Returns the extent that later occurrences of a symbolic dimension must equal, with its input axis. This is the
-    /// first occurrence that has an extent.
+    /// Returns the extent that later occurrences of a symbolic dimension must equal, with its input axis. The first
+    /// occurrence that has an extent determines it.
     #[inline]
     fn bound(
         &self,

@@ -10,7 +10,7 @@ use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// The extents of an operand as far as they are known before a run.
+/// The extents of an operand before a run. An extent is `None` if it is not known.
 pub(crate) type KnownExtents = SmallVec<[Option<usize>; 4]>;
 
 /// A step of a plan before the plan runs: its operation and the known properties of its operands.
@@ -41,7 +41,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.spec
     }
 
-    /// Returns the primitive, if the operation is one.
+    /// Returns the primitive; `None` if the operation is not a primitive.
     pub fn primitive(&self) -> Option<Primitive> {
         if self.spec.family == Family::Primitive { Primitive::from_index(self.spec.index) } else { None }
     }

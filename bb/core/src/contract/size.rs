@@ -16,10 +16,11 @@ pub(crate) fn bytes_of(dtype: DataType, shape: &[usize]) -> usize {
     }
 }
 
-/// The bytes of a tensor in addition to its elements. Without them, a sequence of a million empty tensors would count as nothing.
+/// The size of a tensor without its elements, in bytes. Without this constant, the size of a sequence of a million empty tensors would be
+/// 0.
 const TENSOR: usize = 64;
 
-/// Returns the bytes of a tensor.
+/// Returns the size of a tensor in bytes, including the tensor itself.
 pub fn tensor_bytes<T: Tensor>(x: &T) -> usize {
     bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
 }

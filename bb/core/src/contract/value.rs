@@ -4,7 +4,7 @@ use bb_ir::TensorData;
 
 /// A value of a graph: a tensor, or a structure of tensors.
 ///
-/// A plan is made for one structure of the inputs, and is valid only for inputs of that structure. Long sequences are
+/// A plan is built for one structure of the inputs, and is valid only for inputs of that structure. Long sequences are
 /// passed on unchanged, so their length is not part of the structure. An optional with a content is represented by the
 /// content itself.
 #[derive(Debug, Clone, PartialEq)]

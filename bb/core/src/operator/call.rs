@@ -37,8 +37,8 @@ pub enum Body {
     Tensors(TensorFunction),
     /// A function on host tensors.
     Host(HostFunction),
-    /// A function on structures of tensors. If a plan passes a sequence on whole, the plan runs the step instead of the
-    /// function.
+    /// A function on structures of tensors. If a plan passes on a sequence without splitting it, the plan runs the step
+    /// instead of the function.
     Items(ItemFunction, Option<SequenceStep>),
     /// Control flow without a function: the plan runs the operator's subgraphs.
     ControlFlow(ControlFlow),
@@ -52,7 +52,7 @@ pub struct Call<'a, T> {
     node: &'a Node,
     inputs: &'a [Option<T>],
     reads: Option<&'a AttributeReads>,
-    /// The graph that has the node, if it is known.
+    /// The graph that contains the node, if the graph is known.
     graph: Option<&'a Graph>,
     /// The maximum number of bytes of a result.
     value_bytes: usize,

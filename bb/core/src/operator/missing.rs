@@ -23,7 +23,8 @@ impl OptionalDomain {
     }
 }
 
-/// Returns the optional domain with this name, if no linked crate defines operators of it.
+/// Returns the optional domain with this name. Returns `None` if a linked crate defines operators of the domain, or if
+/// there is no optional domain with this name.
 pub fn left_out(domain: &str) -> Option<OptionalDomain> {
     let found = super::optional_domains().find(|known| known.domain == domain)?;
     super::operators().all(|operator| operator.domain != domain).then_some(*found)

@@ -24,7 +24,7 @@ pub trait Rounds {
     /// The operator's own errors; the backend's own errors.
     fn next(&mut self, on: &ErasedBackend<'_>) -> Result<Option<Round<ErasedTensor>>, ErasedError>;
 
-    /// Takes the results of the subgraph that ran in a round.
+    /// Receives the results of the subgraph that ran in a round.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use crate::error::NodePart;
 use crate::{Backend, Error, RunOptions, Tensor};
 use bb_ir::memory;
 
-/// The effect of an operator on a sequence that a plan passes on whole instead of splitting it into tensors.
+/// The effect of an operator on a sequence that a plan passes on without splitting it into tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceStep {
     /// Returns its operand.

@@ -15,7 +15,7 @@ pub enum Class {
     Host,
     /// The function runs on the host, unless a backend overrides the extension method that it calls.
     HostByDefault,
-    /// The function computes nothing: sequences, optionals and maps are resolved when a plan is made.
+    /// The function computes nothing: sequences, optionals and maps are resolved when a plan is built.
     Items,
     /// The plan runs the operator's subgraphs.
     ControlFlow,

@@ -52,7 +52,7 @@ impl PlanMemory {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Counts a new plan, and returns its time.
+    /// Counts a new plan, and returns the new time.
     pub(super) fn begin(&self) -> u64 {
         self.made.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -59,7 +59,7 @@ pub(crate) struct Instruction {
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
     /// The slots that are free after the operands have been read.
     pub(crate) frees: SmallVec<[SlotId; 2]>,
-    /// For each operand, whether this is the last instruction that reads it, and reads it only once.
+    /// For each operand, whether this instruction is the last one that reads the operand, and reads it only once.
     pub(crate) last_uses: SmallVec<[bool; 4]>,
     /// The nodes that the instruction comes from.
     pub(crate) origins: StepOrigins,

@@ -114,7 +114,7 @@ impl Ledger {
         self.total().checked_add(bytes).is_some_and(|total| total <= self.run_bytes)
     }
 
-    /// Counts a result, and returns its bytes.
+    /// Adds the size of a result to the total of the run, and returns the size in bytes.
     ///
     /// # Errors
     ///

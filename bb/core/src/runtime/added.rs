@@ -51,13 +51,13 @@ impl Added {
     }
 }
 
-/// Lists the devices of a backend.
+/// A function that lists the devices of a backend.
 type ListDevices = Arc<dyn Fn() -> Result<Vec<Device>, Error> + Send + Sync>;
 
-/// Constructs a value from a backend that is opened with options.
+/// A function that constructs a backend with options, and returns it as a `T`.
 type Make<T> = Box<dyn Fn(&OpenOptions) -> Result<T, Error> + Send + Sync>;
 
-/// The functions that construct an added backend.
+/// The functions that construct an added backend and list its devices.
 pub(super) struct Made {
     /// Constructs the backend and starts it.
     pub(super) open: Make<Arc<dyn BackendRuntime>>,

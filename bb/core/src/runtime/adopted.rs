@@ -171,7 +171,7 @@ pub const fn lists_family(natives: &[(Family, OpSet)], family: Family) -> bool {
     false
 }
 
-/// Returns a hash of the family's name. It is an argument of [`NamedFamily`].
+/// Returns a hash of the family's name, for the parameter `KEY` of [`NamedFamily`].
 pub const fn family_key(family: Family) -> u64 {
     bb_ir::wire::hash_name(family.name())
 }

@@ -201,7 +201,7 @@ impl Buffers {
         }
     }
 
-    /// Takes the tensor out of a buffer, so that it can be changed in place.
+    /// Moves the tensor out of a buffer, so that the tensor can be changed in place.
     fn take(&self, id: BufferId) -> Result<Taken<'_>, Error> {
         let value = self.with(id, |place| {
             place.taken = Some(thread::current().id());

@@ -57,7 +57,7 @@ struct Count {
     ended: AtomicU64,
 }
 
-/// Counts calls exactly, for any number of threads, and reports whether any are running.
+/// An exact counter of calls, for any number of threads. It also reports whether any calls are running.
 #[derive(Debug)]
 pub(super) struct Counter([Count; SLOTS]);
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
 
-/// Seals [`BackendRuntime`]: other crates cannot name this trait, so they cannot implement it.
+/// A supertrait that seals [`BackendRuntime`]: other crates cannot name this trait, so they cannot implement `BackendRuntime`.
 pub trait Sealed {}
 
 /// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
@@ -325,8 +325,8 @@ pub trait ErasedExecutable: Send + Sync {
         self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
     }
 
-    /// Makes the plan for inputs of these element types and shapes before the inputs exist. It copies constants to the
-    /// device and prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
+    /// Builds the plan for inputs of these element types and shapes before the inputs exist. Also copies constants to the device and
+    /// prepares kernels, so that the first run on these types and shapes takes no longer than later runs.
     ///
     /// Nothing is planned if an input without a default is omitted, if the plan depends on the elements of an input, or
     /// if the backend compiles graphs itself. A plan is often valid for other extents too.
@@ -347,14 +347,13 @@ pub trait ErasedExecutable: Send + Sync {
     /// ```
     fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error>;
 
-    /// Saves the compiled graph to a file that [`Module::load`] loads. The file contains the checked graph with its
-    /// weights and the plans made so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not
-    /// have to plan again. The file is written atomically, and replaces an existing file.
+    /// Saves the compiled graph to a file that [`Module::load`] loads. The file contains the checked graph with its weights and the plans
+    /// built so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not have to plan again. The file is written
+    /// atomically, and replaces an existing file.
     ///
-    /// A plan is made when the graph first runs on inputs of its element types and shapes, so run the graph before
-    /// saving it. A plan is saved unless a part of it runs on the host or a loop is not unrolled. It is used by
-    /// compilations with the same options. Inputs without a saved plan are planned as usual. Kernels are prepared
-    /// again.
+    /// A plan is built when the graph first runs on inputs of its element types and shapes, so run the graph before saving it. A plan is
+    /// saved unless a part of it runs on the host or a loop is not unrolled. Compilations with the same options use the saved plans. Inputs
+    /// without a saved plan are planned as usual. Kernels are prepared again.
     ///
     /// The file is valid for this version of the backend on processors like this one. Compiling it for another backend
     /// or processor returns [`Error::SavedFor`]. It is loaded like an untrusted model: within limits, and with an error

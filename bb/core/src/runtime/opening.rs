@@ -10,7 +10,7 @@ use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::PoisonError;
 
-/// Identifies a backend to open: an entry of a registry, with options.
+/// The identity of a backend to open: an entry of a registry, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InstanceKey {
     /// The address of the registry's entry. The entry is not moved while the backend is opened.
@@ -32,7 +32,7 @@ fn table() -> MutexGuard<'static, OpeningTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks a backend as being opened by this thread until this is dropped.
+/// A guard that marks a backend as being opened by this thread, until the guard is dropped.
 #[derive(Debug)]
 pub(super) struct Opening(InstanceKey);
 

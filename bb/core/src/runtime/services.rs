@@ -23,7 +23,8 @@ impl<B: Backend + 'static> Runtime<B> {
         found.ok_or(Error::NoService { backend: self.name, service })
     }
 
-    /// Calls a service of memory. It also works once the backend is shut down, so that its memory can be counted then.
+    /// Calls the memory service of the backend. This also works after the backend was shut down, so that its memory use
+    /// can still be queried.
     fn with_memory<R>(
         &self,
         op: &'static str,
@@ -50,8 +51,8 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
-    /// Calls a method of the memory service that changes a tensor. Meanwhile the value does not hold the tensor, so
-    /// that the backend can change it in place if there is no other handle.
+    /// Calls a method of the memory service that changes a tensor. The tensor is moved out of `value` during the call,
+    /// so that the backend can change the tensor in place if there is no other handle.
     fn change(
         &self,
         op: &'static str,
@@ -207,7 +208,8 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             }
             let compiled = kernels.load(&kernel)?;
             let mut kernels = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have loaded one of this name meanwhile.
+            // While this thread loaded the kernel without the lock, another thread may have loaded a kernel of the same
+            // name.
             if kernels.contains_key(&name) {
                 drop(kernels);
                 return Err(refused(&name, KernelProblem::Loaded));

@@ -73,7 +73,8 @@ macro_rules! register_layer {
 impl LayerRegistration {
     /// Returns the registration of a layer, for [`register_layer!`](crate::register_layer).
     ///
-    /// The only bound implies all others, so that a type without them causes only one error.
+    /// The bound `RegisteredLayer` implies all other required traits, so that a type without these traits causes only
+    /// one error.
     pub const fn of<L: RegisteredLayer>() -> LayerRegistration {
         const { L::ADOPTS };
         const {

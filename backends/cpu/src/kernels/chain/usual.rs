@@ -184,7 +184,7 @@ mod tests {
     use crate::kernels::chain::walk;
     use crate::level::{at, levels};
 
-    /// Compares the bits of the results of usual chains with the results of the loop over lines.
+    /// Checks that the results of usual chains have the same bits as the results of the loop over lines.
     #[test]
     fn usual_chains_are_what_their_lines_say() {
         let line = |code, place| Line { code, place };

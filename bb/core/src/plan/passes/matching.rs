@@ -250,7 +250,8 @@ impl<'t> Matching<'t> {
         Ok((same || number == found).then(Way::default))
     }
 
-    /// Compares the steps that compute two values.
+    /// Matches the step that computes `other` with the pattern's step that computes `own`. Returns the ways to match their operands; the
+    /// list is empty if the steps do not match.
     fn made(&self, own: TraceValue, other: TraceValue) -> Result<Ways, Error> {
         let (Some(own_id), Some((id, step))) = (self.pattern.uses.maker(own)?, self.view.maker(other)?)
         else {

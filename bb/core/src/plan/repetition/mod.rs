@@ -343,7 +343,7 @@ fn collected<T>(body: &Graph, first: usize, how: impl Fn(usize) -> (i64, bool)) 
 /// The number of parts that are processed between two checks for cancellation and the deadline.
 const STRETCH: usize = 1 << 10;
 
-/// Returns the total bytes of values.
+/// Returns the total size of the values in bytes.
 fn bytes_of_all<'t, T: Tensor + 't>(values: impl IntoIterator<Item = &'t Item<T>>) -> usize {
     values.into_iter().fold(0, |sum: usize, value| sum.saturating_add(value.bytes()))
 }
