@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from . import _bb
@@ -33,7 +34,7 @@ class Backend:
     outputs by name. The same graph comes again as the same object.
     """
 
-    #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` if the backend has all.
+    #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` for all that NumPy and the installed `ml_dtypes` have.
     types: Sequence[Any] | None = None
     #: The version; models that were compiled for one version are not for another.
     version: str = ""
@@ -183,7 +184,13 @@ class Conformance:
 
     def __str__(self) -> str:
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} were skipped"
-        return "\n".join([counts, *(f"  {name}: {why}" for name, why in self.failed.items())])
+        lines, said = [counts], {""}
+        for name, why in self.failed.items():
+            # The lines after the first are advice, which several failures may share.
+            difference, _, advice = why.partition("\n")
+            lines.append(f"  {name}: {difference if advice in said else why}")
+            said.add(advice)
+        return "\n".join(lines)
 
     def _add(self, name: str, outcome: str, why: str) -> None:
         if outcome == "passed":
@@ -212,6 +219,8 @@ def conformance(
     if not isinstance(backend, str):
         _checked(backend)
     if cases is None:
+        if not isinstance(backend, str) and backend.types is None and find_spec("ml_dtypes") is None:
+            report._add("element types of ml_dtypes", "skipped", "NumPy has no bfloat16, float8, int4 and the like: pip install ml_dtypes")
         for name, why in _bb.conformance_tests(backend, Backend):
             report._add(name, "passed" if why is None else "failed", why or "")
         return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import inspect
 import os
 import re
@@ -538,7 +539,7 @@ def test_element_types_of_ml_dtypes(named):
 
 
 def test_an_element_type_that_numpy_does_not_have_is_an_error(named):
-    if "ml_dtypes" in sys.modules or __import__("importlib.util").util.find_spec("ml_dtypes"):
+    if importlib.util.find_spec("ml_dtypes"):
         pytest.skip("`ml_dtypes` is installed")
     model = models.model(
         [models.node("Cast", ["x"], ["b"], to=models.BFLOAT16), models.node("Cast", ["b"], ["y"], to=models.FLOAT)],
@@ -550,7 +551,14 @@ def test_an_element_type_that_numpy_does_not_have_is_an_error(named):
         def cast(self, x, to, saturate, round_mode):
             return x.astype(to)
 
-    session = bb.Session(model, named(Casts), widen_halves=False)
+    # A class without `types` has those of NumPy, which hold the others.
+    [y] = bb.Session(model, named(Casts), widen_halves=False).run({"x": np.ones(2, np.float32)})
+    assert y.tolist() == [1, 1]
+
+    class Declares(Casts):
+        types = ["float32", "int32", "bool", "bfloat16"]
+
+    session = bb.Session(model, named(Declares), widen_halves=False)
     with pytest.raises(bb.Error, match="NumPy has no elements of bf16; the package `ml_dtypes` has them as `bfloat16`"):
         session.run({"x": np.ones(2, np.float32)})
 
@@ -908,6 +916,38 @@ def test_the_tests_of_primitives_find_mistakes(capfd):
     assert {"matmul", "less", "gather"} <= set(report.failed) and "add" in report.passed and not report.ok
     assert "`Wrong` has no method `gather`; write `def gather(self, data, indices, axis)`" in report.failed["gather"]
     assert "matmul" in str(report) and capfd.readouterr().err == ""
+
+
+def test_the_types_to_declare_are_suggested_once_and_in_python():
+    class Floats(bb.Backend):
+        def add(self, a, b):
+            if a.dtype.kind not in "fb":
+                raise TypeError("floats only")
+            return a + b
+
+        def mul(self, a, b):
+            if a.dtype.kind not in "fb":
+                raise TypeError("floats only")
+            return a * b
+
+    report = bb.conformance(Floats)
+    why = report.failed["mul"]
+    assert "declare those that are\nin the class: `types = [\"float32\", " in why and '"int64"' not in why
+    assert "impl bb::Backend" not in str(report) and "fn types" not in str(report)
+    assert str(report).count("declare those that are") < len(report.failed)
+    missing = importlib.util.find_spec("ml_dtypes") is None
+    assert any("pip install ml_dtypes" in reason for reason in report.skipped.values()) == missing
+
+
+def test_one_method_that_is_wrong_for_integers_takes_no_type_away():
+    class Divides(NumPy):
+        types = None
+
+        def div(self, a, b):
+            return np.true_divide(a, b)
+
+    _, suggests, types = bb.conformance(Divides).failed["div"].partition("declare those that are")
+    assert not suggests or '"int32"' in types
 
 
 class Few(NumPy):

@@ -4,7 +4,7 @@ use super::ending::attached;
 use super::tensor::PythonTensor;
 use super::{params, steps};
 use crate::convert::{Problem, type_name};
-use crate::dtypes::{Elements, elements, of_name, python_name};
+use crate::dtypes::{Elements, descriptor, elements, of_name, python_name};
 use crate::python_error::PythonError;
 use crate::{arrays, interrupt};
 use bb::{DataType, DataTypes, NarrowError, Outputs, Primitive, Shape, Tensor, TensorData};
@@ -84,7 +84,8 @@ impl Instance {
         })
     }
 
-    /// Returns the element types that the author declares, or all if there is no declaration.
+    /// Returns the element types that the author declares. Without a declaration, these are all that NumPy and the installed `ml_dtypes`
+    /// have.
     pub(super) fn types(&self) -> DataTypes {
         self.types
     }
@@ -437,10 +438,18 @@ fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     Ok(descr.ok().and_then(|descr| of_elements(elements(&descr))))
 }
 
-/// Parses the element types that a class declares.
+/// Formats the declaration of element types in a class.
+pub(super) fn declaration(types: &[DataType]) -> String {
+    let names: Vec<String> = types.iter().map(|dtype| format!("\"{}\"", python_name(*dtype))).collect();
+    format!("in the class: `types = [{}]`", names.join(", "))
+}
+
+/// Parses the element types that a class declares. `None` means all that NumPy and the installed `ml_dtypes` have.
 pub(super) fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
     if types.is_none() {
-        return Ok(DataTypes::ALL);
+        let numpy = |dtype: &DataType| *dtype == DataType::String || descriptor(types.py(), *dtype).is_some();
+        let all: Vec<DataType> = DataType::ALL.iter().copied().filter(numpy).collect();
+        return Ok(DataTypes::of(&all));
     }
     const EXAMPLE: &str = "as in `types = [\"float32\", \"int32\", \"bool\"]`";
     if types.is_instance_of::<PyString>() {
