@@ -8,13 +8,13 @@ import functools
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from . import _bb
-from ._hints import hinted
+from ._hints import hinted, meant
 
 # Threads that still run sessions when the interpreter ends must not call methods.
 atexit.register(_bb.end)
@@ -31,11 +31,14 @@ class Backend:
     write to its operands, and threads may call it at the same time.
 
     Where a class writes `execute`, its other methods are not called: it gets a `bb.Graph` and the inputs by name, and returns the
-    outputs by name. The same graph comes again as the same object.
+    outputs by name. The same graph comes again as the same object. If `execute` does not run all primitives, the attribute `primitives`
+    lists those that it runs, so that `first_of(mine, cpu)` gives the other nodes to another backend.
     """
 
     #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` for all that NumPy and the installed `ml_dtypes` have.
     types: Sequence[Any] | None = None
+    #: The primitives that `execute` runs, by their methods; `None` if it runs all.
+    primitives: Collection[str] | None = None
     #: The version; models that were compiled for one version are not for another.
     version: str = ""
 
@@ -87,7 +90,9 @@ def _checked(backend: type[Backend] | Backend) -> type[Backend]:
             f" `bb.register({cls.__name__}(…), name)`"
         )
     methods = dict(_HOOKS)
-    if getattr(backend, "execute", None) is None:
+    whole = getattr(backend, "execute", None) is not None
+    _check_primitives(cls.__name__, backend.primitives, whole)
+    if not whole:
         methods |= {name: arguments for name, arguments, _ in _bb.primitives()}
     wrong = []
     for name, arguments in methods.items():
@@ -100,6 +105,21 @@ def _checked(backend: type[Backend] | Backend) -> type[Backend]:
     if wrong:
         raise TypeError("; ".join(wrong))
     return cls
+
+
+def _check_primitives(cls: str, names: Any, whole: bool) -> None:
+    """Refuses a declaration of primitives that names others, or that has no effect."""
+    # A property can be read only once an object exists.
+    if names is None or isinstance(names, property):
+        return
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise TypeError(f"`{cls}.primitives` must be a list or a set of methods, as in {{'add', 'matmul'}}, got {names!r}")
+    known = primitives()
+    for name in names:
+        if name not in known:
+            raise TypeError(f"`{cls}.primitives` has {name!r}, which is no primitive{meant(str(name), known)}; `bb.primitives()` lists them")
+    if not whole:
+        raise TypeError(f"`{cls}.primitives` is only for a class with `execute`: other classes run the primitives whose methods they have")
 
 
 def _method(backend: type[Backend] | Backend, name: str) -> Any:
@@ -221,8 +241,13 @@ def conformance(
     if cases is None:
         if not isinstance(backend, str) and backend.types is None and find_spec("ml_dtypes") is None:
             report._add("element types of ml_dtypes", "skipped", "NumPy has no bfloat16, float8, int4 and the like: pip install ml_dtypes")
+        declared = None if isinstance(backend, str) else backend.primitives
+        lacking = set() if declared is None else {*primitives()} - {*declared, "constant"}
         for name, why in _bb.conformance_tests(backend, Backend):
-            report._add(name, "passed" if why is None else "failed", why or "")
+            if why is None and name in lacking:
+                report._add(name, "skipped", f"`primitives` does not have `{name}`")
+            else:
+                report._add(name, "passed" if why is None else "failed", why or "")
         return report
     left_out = set(exclude)
     found = [case for case in _bb.case_folders(os.fspath(cases)) if case[0] not in left_out]

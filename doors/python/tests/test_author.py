@@ -892,6 +892,49 @@ def test_what_execute_returns_is_checked(named, result, text):
         bb.Session(two_nodes(), named(Whole)).run({"x": X})
 
 
+class Adds(Graphs):
+    """A backend that runs graphs of one primitive."""
+
+    primitives = {"add"}
+
+    def execute(self, graph, inputs):
+        assert {node.method for node in graph.nodes} == {"add"}
+        return super().execute(graph, inputs)
+
+
+def test_a_graph_backend_declares_its_primitives(named):
+    name = named(Adds)
+    x = np.ones((2, 3), np.float32)
+    session = bb.Session(two_nodes(), f"first_of({name}, cpu, place=order)")
+    assert [node["backend"] for node in session.coverage()["nodes"]] == [name, "cpu"]
+    assert session.run({"x": x})[0] == 12
+    with pytest.raises(bb.UnsupportedError, match="does not run `reduce_sum`"):
+        bb.Session(two_nodes(), name).run({"x": x})
+
+
+def test_the_primitives_of_a_graph_backend_are_tested_and_the_others_skipped():
+    report = bb.conformance(Adds)
+    assert report.ok, str(report)
+    assert "add" in report.passed and report.skipped["matmul"] == "`primitives` does not have `matmul`"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"add", "matmull"}, "`Wrong.primitives` has 'matmull', which is no primitive; did you mean 'matmul'?; `bb.primitives()` lists them"),
+        ("add", "`Wrong.primitives` must be a list or a set of methods, as in {'add', 'matmul'}, got 'add'"),
+        (3, "`Wrong.primitives` must be a list or a set of methods, as in {'add', 'matmul'}, got 3"),
+    ],
+)
+def test_wrong_declarations_of_primitives_are_refused(wrong, text):
+    for call in (bb.register, bb.conformance):
+        with pytest.raises(TypeError) as raised:
+            call(type("Wrong", (Graphs,), {"primitives": wrong}))
+        assert str(raised.value) == text
+    with pytest.raises(TypeError, match="`Wrong.primitives` is only for a class with `execute`"):
+        bb.register(type("Wrong", (OnlyAdd,), {"primitives": ["add"]}))
+
+
 # Conformance.
 
 

@@ -41,6 +41,8 @@ pub(crate) struct Instance {
     to_host: Option<Py<PyAny>>,
     describe: Option<Py<PyAny>>,
     types: DataTypes,
+    /// The primitives that `execute` runs; `None` means all.
+    primitives: Option<Vec<Primitive>>,
 }
 
 impl Instance {
@@ -48,8 +50,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `TypeError` if the object's class does not inherit from `base`, if a method is not callable, and for element types that `bb` does
-    /// not have; exceptions that the object raises.
+    /// `TypeError` if the object's class does not inherit from `base`, if a method is not callable, and for element types and primitives
+    /// that `bb` does not have; exceptions that the object raises.
     pub(super) fn new(object: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> PyResult<Instance> {
         let class = object.get_type();
         let name = class.name()?.to_string();
@@ -80,6 +82,7 @@ impl Instance {
             to_host: replaced("to_host")?,
             describe: replaced("describe")?,
             types: declared(&object.getattr("types")?)?,
+            primitives: primitives(&object.getattr("primitives")?)?,
             class: name,
         })
     }
@@ -88,6 +91,11 @@ impl Instance {
     /// have.
     pub(super) fn types(&self) -> DataTypes {
         self.types
+    }
+
+    /// Returns whether `execute` runs a primitive. Constants are converted by `from_host`.
+    pub(super) fn runs(&self, op: Primitive) -> bool {
+        op == Primitive::Constant || self.primitives.as_ref().is_none_or(|runs| runs.contains(&op))
     }
 
     /// Returns whether the object runs whole graphs.
@@ -436,6 +444,24 @@ fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     }
     let descr = PyArrayDescr::new(object.py(), object);
     Ok(descr.ok().and_then(|descr| of_elements(elements(&descr))))
+}
+
+/// Parses the methods of the primitives that a class declares; `None` means all.
+fn primitives(names: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Primitive>>> {
+    if names.is_none() {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for name in names.try_iter()? {
+        let name: String = name?.extract()?;
+        let found = Primitive::ALL.iter().find(|op| op.spec().method == name);
+        all.push(*found.ok_or_else(|| {
+            PyTypeError::new_err(format!(
+                "`primitives` has `{name}`, which is no primitive; `bb.primitives()` lists them"
+            ))
+        })?);
+    }
+    Ok(Some(all))
 }
 
 /// Formats the declaration of element types in a class.
