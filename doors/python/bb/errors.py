@@ -45,7 +45,7 @@ class Error(Exception):
     shapes: list[tuple[int | None, ...] | None] | None = None
     #: The element types that belong to `shapes`.
     dtypes: list[str | None] | None = None
-    #: All nodes that cannot run, with their operators, if an error is about several.
+    #: All nodes that cannot run, with their operators, if the error is an `UnsupportedError`.
     nodes: list[tuple[str, str]] | None = None
     #: The name of the input that was refused.
     input: str | None = None

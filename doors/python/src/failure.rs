@@ -307,7 +307,10 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
         // Exceptions that do not derive from `Exception`, for example `KeyboardInterrupt`, are raised unchanged.
         return raised.clone_ref(py);
     }
-    let details = Details::of(&chain, given);
+    let mut details = Details::of(&chain, given);
+    if class == "UnsupportedError" && details.nodes.is_empty() {
+        details.nodes.extend(details.node.clone().zip(details.operator.clone()));
+    }
     let texts = texts(&chain);
     let error = make(py, class, kind, &texts.join(": "), |fields| {
         fields.set_item("causes", PyTuple::new(py, texts.iter().skip(1))?)?;

@@ -100,14 +100,14 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
             json!({
                 "node": node.node, "operator": node.op, "domain": domain(&node.domain), "opset": node.opset,
                 "backend": node.backend, "runs": runs, "operations": operations, "types_checked": node.checked,
-                "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(), "needs": node.needs(),
                 "passed_over": node.passed_over.iter().map(passed_over).collect::<Vec<_>>(),
             })
         })
         .collect();
     let [native, lowered, host, unsupported] = coverage.counts();
     json!({
-        "backend": handle.name(), "nodes": nodes,
+        "backend": handle.name(), "nodes": nodes, "needs": coverage.needs(),
         "counts": { "native": native, "lowered": lowered, "host": host, "unsupported": unsupported },
     })
     .to_string()

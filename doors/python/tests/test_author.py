@@ -302,8 +302,25 @@ def test_a_method_that_is_missing_is_said_with_what_to_write(named):
     with pytest.raises(bb.UnsupportedError, match=r"`OnlyAdd` has no method `matmul`; write `def matmul\(self, a, b\)`") as raised:
         session.run({"a": X, "b": X.T})
     assert raised.value.node == "product" and raised.value.operator == "MatMul"
+    assert raised.value.nodes == [("product", "MatMul")] and node["needs"] == ["matmul"]
     # What is missing runs elsewhere, if there is an elsewhere.
     assert np.allclose(bb.Session(models.product(), f"first_of({name}, cpu)").run({"a": X, "b": X.T})[0], X @ X.T)
+
+
+def test_coverage_lists_all_methods_to_write(named):
+    ty = models.tensor_type(models.FLOAT, [2, 3])
+    nodes = [models.node("Softmax", ["x"], ["s"]), models.node("Add", ["s", "s"], ["a"]), models.node("Exp", ["a"], ["y"])]
+    coverage = bb.coverage(models.model(nodes, [("x", ty)], [("y", ty)]), backend=named(OnlyAdd))
+    assert [node["runs"] for node in coverage["nodes"]] == ["unsupported", "native", "unsupported"]
+    softmax, add, exp = [node["needs"] for node in coverage["nodes"]]
+    assert softmax == ["reduce_max", "sub", "exp", "reduce_sum", "div"] and add == [] and exp == ["exp"]
+    assert coverage["needs"] == softmax
+
+
+def test_an_operator_that_runs_on_no_type_is_unsupported(named):
+    rows = {row["operator"]: row for row in bb.coverage(backend=named(OnlyAdd))["operators"]}
+    assert rows["Exp"]["runs"] == rows["Softmax"]["runs"] == "unsupported" and rows["Exp"]["types"] == []
+    assert rows["Add"]["runs"] == "native" and "f32" in rows["Add"]["types"]
 
 
 def test_the_primitives_are_listed_with_their_signatures():
