@@ -8,7 +8,7 @@ import functools
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -173,15 +173,42 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
 
 def _warn_of_typos(cls: type[Backend]) -> None:
-    """Warns of public methods whose names are close to the names of methods that the class lacks."""
-    names = [*primitives(), *_HOOKS]
-    lacking = [name for name in names if getattr(cls, name, None) is getattr(Backend, name, None)]
+    """Warns of public methods and attributes that seem to be meant for `bb`, which does not use them."""
+    for text in _unused(cls):
+        warnings.warn(text, stacklevel=4)
+
+
+#: Names that libraries have for primitives and operators.
+_SYNONYMS = {
+    "absolute": "abs", "astype": "cast", "concatenate": "concat", "divide": "div", "dot": "matmul", "maximum": "Max",
+    "minimum": "Min", "multiply": "mul", "negative": "neg", "power": "pow", "subtract": "sub", "take": "gather",
+}  # fmt: skip
+
+
+def _unused(cls: type[Backend]) -> Iterator[str]:
+    whole = getattr(cls, "execute", None) is not None
+    methods = [*_HOOKS] if whole else [*primitives(), *_HOOKS]
+    operators = {} if whole else {name.lower(): name for name in _bb.operator_names()}
     for name in dir(cls):
-        if name.startswith("_") or name in names or hasattr(Backend, name) or not callable(getattr(cls, name)):
+        if name.startswith("_") or name in primitives() or name in _HOOKS or hasattr(Backend, name):
             continue
-        if similar := difflib.get_close_matches(name, lacking, n=1, cutoff=0.8):
-            text = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it; did you mean `{similar[0]}`?"
-            warnings.warn(text, stacklevel=4)
+        owner = next(base for base in cls.__mro__ if name in vars(base))
+        plain = name.lower().replace("_", "")
+        if not callable(getattr(cls, name)):
+            attributes = [other for other in ("types", "primitives") if getattr(cls, other) is None]
+            if similar := difflib.get_close_matches(plain, attributes, n=1, cutoff=0.8):
+                yield f"`{cls.__name__}.{name}` is no attribute of a backend, so `bb` does not read it; did you mean `{similar[0]}`?"
+            continue
+        other = _SYNONYMS.get(plain, plain)
+        # A method beside the similar one, such as `adds` beside `add`, is a helper of the author.
+        lacking = {method.replace("_", ""): method for method in methods if method not in vars(owner)}
+        similar = difflib.get_close_matches(other, lacking, n=1, cutoff=0.8)
+        unused = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it"
+        if similar:
+            yield f"{unused}; did you mean `{lacking[similar[0]]}`?"
+        elif operator := operators.get(other.lower()):
+            if operator.lower() not in primitives():
+                yield f"{unused}: models run `{operator}` by primitives, which `bb.primitives()` lists"
 
 
 def unregister(name: str) -> bool:

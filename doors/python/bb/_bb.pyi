@@ -19,6 +19,7 @@ __all__ = [
     "conformance_tests",
     "end",
     "limits",
+    "operator_names",
     "operators",
     "pass_switches",
     "primitives",
@@ -150,6 +151,7 @@ def pass_switches() -> list[tuple[str, str, bool]]:
 def limits() -> list[tuple[str, str, str, str]]:
     """Lists the limits on untrusted models and inputs: name, unit, description, and default."""
 
+def operator_names() -> list[str]: ...
 def operators(backend: str) -> str: ...
 def register(author: Any, base: type[Any], name: str, version: str, path: str) -> None: ...
 def unregister(name: str) -> bool: ...

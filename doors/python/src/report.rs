@@ -167,6 +167,12 @@ pub(crate) fn backends() -> Vec<&'static str> {
     bb::Registry::global().entries().map(|entry| entry.name).collect()
 }
 
+/// Lists the names of all operators of ONNX; an operator with several versions occurs several times.
+#[pyfunction]
+pub(crate) fn operator_names() -> Vec<&'static str> {
+    bb_ir::opset::versions().map(|version| version.name).collect()
+}
+
 /// Lists the limits on untrusted models and inputs: name, unit, description, and default.
 #[pyfunction]
 pub(crate) fn limits() -> Vec<(&'static str, &'static str, &'static str, String)> {

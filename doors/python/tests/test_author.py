@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 import weakref
 from pathlib import Path
 
@@ -240,6 +241,51 @@ def test_a_method_with_a_typo_gets_a_warning(named):
         "`Typos.from_hosts` is no method of a backend, so `bb` does not call it; did you mean `from_host`?",
         "`Typos.gater` is no method of a backend, so `bb` does not call it; did you mean `gather`?",
     ]
+
+
+def test_names_of_operators_and_of_other_libraries_get_a_warning(named):
+    class Others(OnlyAdd):
+        dtypes = ["float32"]
+
+        def relu(self, x):
+            return np.maximum(x, 0)
+
+        def MatMul(self, a, b):
+            return a @ b
+
+        def subtract(self, a, b):
+            return a - b
+
+        def maximum(self, a, b):
+            return np.maximum(a, b)
+
+        def _softmax(self, x):
+            return x
+
+    class Inherits(NumPy):
+        def matmull(self, a, b):
+            return a @ b
+
+    class Whole(Graphs):
+        def relu(self, x):
+            return x
+
+    never = "is no method of a backend, so `bb` does not call it"
+    for cls, texts in [
+        (Others, [
+            f"`Others.MatMul` {never}; did you mean `matmul`?",
+            "`Others.dtypes` is no attribute of a backend, so `bb` does not read it; did you mean `types`?",
+            f"`Others.maximum` {never}: models run `Max` by primitives, which `bb.primitives()` lists",
+            f"`Others.relu` {never}: models run `Relu` by primitives, which `bb.primitives()` lists",
+            f"`Others.subtract` {never}; did you mean `sub`?",
+        ]),
+        (Inherits, [f"`Inherits.matmull` {never}; did you mean `matmul`?"]),
+        (Whole, []),
+    ]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            named(cls)
+        assert [str(warning.message) for warning in caught] == texts
 
 
 def test_what_is_no_backend_is_refused(named):
