@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import os
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,12 @@ class Backend:
 
 AnyBackend = TypeVar("AnyBackend", bound=type[Backend] | Backend)
 
+
+#: The names of the backends that are registered.
+_registered: set[str] = set()
+
+#: The part of a message that names a mistake in a method: an exception, or a wrong result.
+_MISTAKE = re.compile(r"`[\w.]+` (raised an exception: (?!NotImplementedError)|returned |wrote to ).*")
 
 #: The methods that are not primitives, with their arguments.
 _HOOKS = {"execute": ["graph", "inputs"], "from_host": ["array"], "to_host": ["tensor"], "describe": ["tensor"]}
@@ -168,6 +175,7 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
     if name is None:
         name = default_name(backend)
     _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
+    _registered.add(name)
     _warn_of_typos(cls)
     return backend
 
@@ -211,8 +219,30 @@ def _unused(cls: type[Backend]) -> Iterator[str]:
                 yield f"{unused}: models run `{operator}` by primitives, which `bb.primitives()` lists"
 
 
+def warn_of_mistakes(backend: str, coverage: Callable[[], dict[str, Any]]) -> None:
+    """Warns of methods that failed when `first_of` tried them, unless they say that they are not implemented.
+
+    Args:
+        backend: the name that a session was given.
+        coverage: returns the coverage of the session.
+    """
+    if "first_of(" not in backend or not any(name in _registered for name in re.findall(r"[\w.-]+", backend)):
+        return
+    found = {}
+    for node in coverage()["nodes"]:
+        for passed in node["passed_over"]:
+            mistake = _MISTAKE.search(passed["reason"])
+            if passed["backend"] in _registered and mistake:
+                found.setdefault(mistake.group(), node)
+    for mistake, node in found.items():
+        label = f"node `{node['node']}` ({node['operator']})"
+        text = f"{mistake}; so {label} runs on `{node['backend']}`; raise `NotImplementedError` in methods that do not run everything"
+        warnings.warn(text, stacklevel=3)
+
+
 def unregister(name: str) -> bool:
     """Removes a registered backend, and returns whether there was one. Sessions that are open keep it."""
+    _registered.discard(name)
     return _bb.unregister(name)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _bb
+from ._author import warn_of_mistakes
 from ._hints import check_keywords, hinted
 from ._options import (
     RunOptions,
@@ -148,6 +149,7 @@ class Session(_bb.Session, Advised):
             raise
         self._arguments = arguments
         self._options = options
+        warn_of_mistakes(name, self.coverage)
         self._input_args = [NodeArg(*port[:3]) for port in self._inputs() if not port[3]]
         self._initializer_args = [NodeArg(*port[:3]) for port in self._inputs() if port[3]]
         self._output_args = [NodeArg(*port[:3]) for port in self._outputs()]

@@ -696,6 +696,38 @@ def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda a, b: undefined(a, b), "raised an exception: NameError: name 'undefined' is not defined"),  # noqa: F821
+        (lambda a, b: (a + b).astype(np.float64), "returned float64 of the shape "),
+    ],
+)
+def test_a_mistake_that_first_of_passes_over_is_a_warning(named, wrong, text):
+    name = named(returning(wrong))
+    with pytest.warns(UserWarning) as caught:
+        session = bb.Session(add_model(), f"first_of({name}, cpu)")
+    [warning] = caught
+    assert warning.filename == __file__
+    message = str(warning.message)
+    assert message.startswith(f"`Returning.add` {text}") and message.endswith(
+        "; so node `doubled` (Add) runs on `cpu`; raise `NotImplementedError` in methods that do not run everything"
+    )
+    assert np.array_equal(session.run({"x": X})[0], X + X)
+
+
+def test_what_is_no_mistake_is_no_warning(named):
+    class Refuses(OnlyAdd):
+        def add(self, a, b):
+            raise NotImplementedError("later")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for backend in (Refuses, OnlyAdd):
+            bb.Session(models.product(), f"first_of({named(backend)}, cpu)")
+            bb.Session(add_model(), f"first_of({named(backend)}, cpu)")
+
+
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
 @pytest.mark.parametrize("name", ["{}", "metrics+{}"])
 def test_what_programs_do_not_catch_is_raised_as_it_is(named, interrupt, name):
