@@ -911,7 +911,7 @@ pub enum Error {
     },
 
     /// An added backend has the name of another backend.
-    #[error("the name `{name}` is taken{}", taken(.by, *.added), name = shown(.name))]
+    #[error("the name `{name}` is taken{}", taken(.name, .by, *.added), name = shown(.name))]
     NameTaken {
         /// The name.
         name: String,

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from . import _bb
-from ._hints import hinted, meant
+from ._hints import hinted, meant, no_attribute
 
 # Threads that still run sessions when the interpreter ends must not call methods.
 atexit.register(_bb.end)
@@ -104,6 +104,9 @@ def _checked(backend: type[Backend] | Backend) -> type[Backend]:
     wrong = []
     for name, arguments in methods.items():
         method = _method(backend, name)
+        # A property and the like can be read only once an object exists.
+        if method is not None and not callable(method) and not hasattr(type(method), "__get__"):
+            raise TypeError(f"`{cls.__name__}.{name}` is `{type(method).__name__}`, expected a method")
         if callable(method) and (signature := _refusing(method, arguments)):
             listed = ", ".join(arguments)
             wrong.append(
@@ -169,7 +172,7 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
     Raises:
         BackendError: another backend has the name; `unregister` removes one that was registered.
-        TypeError: it is not a backend, declares wrong types, or has a method with a wrong signature.
+        TypeError: it is not a backend, declares wrong types or primitives, or has a method with a wrong signature.
     """
     cls = _checked(backend)
     if name is None:
@@ -258,6 +261,9 @@ class Conformance:
     def ok(self) -> bool:
         """Whether nothing failed."""
         return not self.failed
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(f"'Conformance' object has no attribute {name!r}", name, dir(self))
 
     def __str__(self) -> str:
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} were skipped"

@@ -61,7 +61,7 @@ mod _bb {
         let advice = bb_core::error::DoorAdvice {
             backend: "the variable `BB_BACKEND_PATH` names libraries of others, and `bb.register` takes a class",
             left_out: "this build of the package does not have it",
-            remove: Some("call `bb.unregister(name)` before"),
+            remove: Some("call `bb.unregister('{name}')` before"),
         };
         advice.give();
         super::loaded::obey_path()

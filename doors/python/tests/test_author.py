@@ -97,7 +97,7 @@ def test_a_name_is_taken_once(named):
     name = named(OnlyAdd)
     with pytest.raises(bb.BackendError) as raised:
         bb.register(OnlyAdd, name)
-    assert str(raised.value) == f"the name `{name}` is taken: call `bb.unregister(name)` before, or choose another name"
+    assert str(raised.value) == f"the name `{name}` is taken: call `bb.unregister('{name}')` before, or choose another name"
     for taken in ("cpu", "metrics", "first_of"):
         with pytest.raises(bb.BackendError) as raised:
             bb.register(OnlyAdd, taken)
@@ -304,6 +304,9 @@ def test_what_is_no_backend_is_refused(named):
     class NoType(bb.Backend):
         types = ["float32", "float31"]
 
+    class OwnName(bb.Backend):
+        types = ["f32"]
+
     class FewTypes(bb.Backend):
         types = ["float32"]
 
@@ -312,13 +315,14 @@ def test_what_is_no_backend_is_refused(named):
             raise OSError("no such device")
 
     for cls, cause, text in [
-        (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
         (Raises, OSError, "^backend `mine.*` is registered, but not available: `Raises\\(\\)` raised an exception: OSError: no such device$"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:
             bb.Session(add_model(), named(cls))
         assert type(raised.value.__cause__) is cause
     for cls, text in [
+        (NotCallable, "`NotCallable.add` is `int`, expected a method"),
+        (OwnName, "`types` has f32, which is no element type; did you mean `float32`\\?; there are float32"),
         (NoType, "float31, which is no element type; there are float32"),
         (FewTypes, "`types` has float32; every backend has at least float32, bool, and int32 or int64"),
     ]:
@@ -403,6 +407,8 @@ def test_what_is_not_the_result_is_refused(named, result, got):
     # A result that violates the contract is a failure of the backend, in Python as in Rust.
     assert (error.node, error.kind, error.expected) == ("doubled", "device", "float32 of the shape [2, 3]")
     assert re.fullmatch(got, error.got)
+    assert "describe" not in str(error)
+    assert ('; convert it, as in `result.astype("float32")`' in str(error)) == got.startswith("float64")
 
 
 @pytest.mark.parametrize(
@@ -513,6 +519,7 @@ def test_a_tensor_is_any_object(named):
 
     with pytest.raises(bb.RunError, match="`Undescribed.from_host` returned `Boxed`, expected float32") as raised:
         bb.Session(add_model(), named(Undescribed)).run({"x": X})
+    assert "; write `def describe(self, tensor)`, which returns the element type and the shape of a `Boxed`" in str(raised.value)
     assert raised.value.__cause__ is None
 
     class Lies(Boxes):
@@ -963,6 +970,14 @@ def test_execute_gets_a_graph_of_primitives_and_its_constants(named):
     assert len(graph.inputs) == 1 and len(graph.outputs) == 1 and graph.nodes[1].outputs == graph.outputs
     [(name, ones)] = graph.constants.items()
     assert name in graph.nodes[0].inputs and np.array_equal(ones, np.ones(3, np.float32))
+    for wrong, text in [
+        (lambda: graph.nods, "'Graph' object has no attribute 'nods'; did you mean 'nodes'?"),
+        (lambda: graph.nodes[0].parms, "'Node' object has no attribute 'parms'; did you mean 'params'?"),
+        (lambda: bb.Conformance().fails, "'Conformance' object has no attribute 'fails'; did you mean 'failed'?"),
+    ]:
+        with pytest.raises(AttributeError) as raised:
+            wrong()
+        assert str(raised.value) == text
     assert repr(graph) == "<bb.Graph of 2 nodes>" and repr(graph.nodes[0]).startswith("<bb.Node add(")
     [y] = bb.Session(graph.onnx, "cpu").run([np.ones((2, 3), np.float32)])
     assert y == 12
@@ -972,7 +987,8 @@ def test_execute_gets_a_graph_of_primitives_and_its_constants(named):
     ("result", "text"),
     [
         (lambda graph: None, "returned `NoneType`, expected a dict of outputs by name"),
-        (lambda graph: {}, "returned no output"),
+        (lambda graph: {}, "`Whole.execute` returned no outputs, expected the output `.*`: return a value for each name in `graph.outputs`"),
+        (lambda graph: {"b": 1, "a": 2}, "`Whole.execute` returned `a`, `b`, expected the output"),
         (lambda graph: {graph.outputs[0]: 3}, r"returned `int`, expected float32 of the shape \[\]"),
         (lambda graph: {graph.outputs[0]: np.float64(3)}, r"returned float64 of the shape \[\], expected float32"),
         (lambda graph: 1 / 0, "`Whole.execute` raised an exception: ZeroDivisionError"),

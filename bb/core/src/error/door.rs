@@ -11,8 +11,8 @@ pub struct DoorAdvice {
     pub backend: &'static str,
     /// How to get operators and decoders that this build lacks, for example "this library was built without them".
     pub left_out: &'static str,
-    /// How to remove a backend that the program added, for example "call `bb.unregister(name)` before"; `None` if that
-    /// is impossible.
+    /// How to remove a backend that the program added, where `{name}` becomes its name, for example "call
+    /// `bb.unregister('{name}')` before"; `None` if that is impossible.
     pub remove: Option<&'static str>,
 }
 

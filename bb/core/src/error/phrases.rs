@@ -151,10 +151,10 @@ pub(super) fn of_backend(name: &str) -> String {
 }
 
 /// Describes the backend that already has a name, and how to free the name if the program added the backend.
-pub(super) fn taken(by: &str, added: bool) -> String {
+pub(super) fn taken(name: &str, by: &str, added: bool) -> String {
     match (DoorAdvice::given(), added) {
         (Some(DoorAdvice { remove: Some(remove), .. }), true) => {
-            format!(": {remove}, or choose another name")
+            format!(": {}, or choose another name", remove.replace("{name}", name))
         }
         (Some(_), _) => ": choose another name".to_owned(),
         (None, true) => format!(" by `{}`: remove that one before, or choose another name", shown(by)),

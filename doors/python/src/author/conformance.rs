@@ -1,7 +1,7 @@
 //! Runs the conformance tests one at a time, so that Ctrl-C can end them between two tests.
 
 use super::backends::{Graphs, Methods};
-use super::instance::declaration;
+use super::declared::declaration;
 use super::named::Maker;
 use crate::failure::{Phase, raise, told};
 use crate::interrupt;
