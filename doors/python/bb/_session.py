@@ -278,7 +278,7 @@ class Session(_bb.Session, Advised):
 
         Args:
             feeds: the inputs, as `run` takes them.
-            other: the name of a backend, another session, or the expected outputs.
+            other: the name of a backend, another session, or the expected outputs: a list, a dict by name, or the array of the only one.
             rtol: how far numbers may be apart, relative to the numbers of `other`.
             atol: how far numbers may be apart besides.
             per_node: whether to compare what each node makes, rather than the outputs.

@@ -307,6 +307,30 @@ def test_compare_says_how_far_values_are_apart(two):
     assert "float64 expected, got float32" in first["reason"]
 
 
+def test_compare_takes_expected_outputs_by_name_and_a_single_one(two):
+    session = bb.Session(two)
+    y, z = session.run({"x": X})
+    assert all(row["equal"] for row in session.compare({"x": X}, {"z": z, "y": y}))
+    assert [row["equal"] for row in session.compare({"x": X}, {"y": y, "z": z + 1})] == [True, False]
+    one = bb.Session(models.unary("Neg", shape=[1, 3]))
+    assert [row["equal"] for row in one.compare({"x": X}, -X)] == [True]
+    assert [row["equal"] for row in one.compare({"x": X}, X)] == [False]
+    for wrong, error, text in [
+        ({"y": y, "zz": z}, ValueError, "the model has no output 'zz'; did you mean 'z'?; its outputs are ['y', 'z']"),
+        ({"y": y}, ValueError, "the expected value of the output 'z' is missing"),
+        ([y], ValueError, "the model has 2 outputs, got 1 expected ones"),
+        (
+            y,
+            TypeError,
+            "`other` must be the name of a backend, a session, or the expected outputs as a list, or a dict by name, got `ndarray`; the"
+            " outputs are ['y', 'z']",
+        ),
+    ]:
+        with pytest.raises(error) as raised:
+            session.compare({"x": X}, wrong)
+        assert str(raised.value) == text
+
+
 def test_importing_needs_numpy_alone():
     code = "import sys, bb; print([m for m in ('onnx', 'ml_dtypes', 'onnxruntime') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.sep)
