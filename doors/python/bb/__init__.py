@@ -6,7 +6,7 @@
     [scores] = session.run({"x": x})
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
-`bb.onnxruntime.install()` redirects `import onnxruntime` here. `bb.backend` is ONNX's backend interface. `class Mine(bb.Backend)` is a
+`bb.onnxruntime.install()` redirects `import onnxruntime` here. `import bb.backend` is ONNX's backend interface, and needs the package `onnx`. `class Mine(bb.Backend)` is a
 backend.
 """
 
@@ -85,7 +85,14 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(".capi", __name__)
-    if name in _PARTS and name != "backend":
+    if name == "backend":
+        from importlib import import_module
+
+        try:
+            return import_module(".backend", __name__)
+        except MissingPackage as missing:
+            raise AttributeError(f"bb has no `backend`: {missing}", name=name) from None
+    if name in _PARTS:
         raise AttributeError(
             f"bb has no `{name}`: call `bb.onnxruntime.install()`, and import `onnxruntime.{name}` of an installed ONNX Runtime"
         )

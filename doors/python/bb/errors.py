@@ -110,7 +110,9 @@ class BackendError(Error, RuntimeError):
 
 
 class MissingPackage(Error, ImportError):
-    """A package is needed that is not installed."""
+    """A package is needed that is not installed, or that this build does not have."""
+
+    kind: ErrorKind | None = "configuration"
 
 
 class InternalError(Error, RuntimeError):

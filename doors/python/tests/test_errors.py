@@ -1,5 +1,7 @@
 """Errors: one class for each reaction of a program, with the details as fields."""
 
+import importlib
+import importlib.util
 import inspect
 import pickle
 import warnings
@@ -188,6 +190,18 @@ def test_hostile_bytes_are_refused():
         except bb.Error:
             refused += 1
     assert refused > 500
+
+
+def test_the_interface_of_onnx_names_the_package_that_it_needs():
+    if importlib.util.find_spec("onnx"):
+        assert bb.backend.supports_device("CPU")
+        return
+    with pytest.raises(bb.MissingPackage, match="^`bb.backend` needs the package `onnx`: pip install onnx$") as raised:
+        importlib.import_module("bb.backend")
+    assert (raised.value.kind, raised.value.name) == ("configuration", "onnx")
+    with pytest.raises(AttributeError, match="^bb has no `backend`: `bb.backend` needs the package `onnx`: pip install onnx$"):
+        bb.backend
+    assert not hasattr(bb, "backend")
 
 
 def test_errors_survive_pickling():
