@@ -250,16 +250,36 @@ class Session(_bb.Session, Advised):
         iobinding._run(run_options)
 
     def inspect(self) -> dict[str, Any]:
-        """Describes the model: its inputs, outputs, operators, parameters, and its wrong declarations."""
+        """Describes the model: its inputs, outputs, operators, parameters, and its wrong declarations.
+
+        Returns:
+            `name`, `backend`, `nodes`, `inputs`, `outputs`, `operators`, `parameters`, `warnings`, and `model`, which has what the file says
+            of itself. The page `python.md` explains all keys.
+        """
         return {**json.loads(self._inspect()), "model": json.loads(self._facts())}
 
     def coverage(self) -> dict[str, Any]:
-        """What runs each node on the backend: `native`, `lowered`, `host`, or `unsupported`."""
+        """Reports how each node runs on the backend: `native`, `lowered`, `host`, or `unsupported`.
+
+        Returns:
+            `backend`, `counts`, `needs` (the operations that the backend lacks), and `nodes`; each node has `node`, `operator`, `runs`,
+            `backend`, `missing`, `needs`, `passed_over` and others. The page `python.md` explains all keys.
+        """
         return cast(dict[str, Any], json.loads(self._coverage()))
 
     @hinted
     def profile(self, feeds: Any, runs: int = 10, warmup: int = 1) -> dict[str, Any]:
-        """Runs the model and measures each part of it; the figures are averages of the runs."""
+        """Runs the model and measures each part of it; the figures are averages of the runs.
+
+        Args:
+            feeds: the inputs, as `run` takes them.
+            runs: how many runs are measured.
+            warmup: how many runs precede them.
+
+        Returns:
+            `runs`, `seconds_per_run`, and `rows`; each row has `activity`, `operation`, `node`, `calls_per_run`, `seconds_per_run` and
+            others. The page `python.md` explains all keys.
+        """
         if runs < 1:
             raise ValueError(f"`runs` must be at least 1, got {runs}")
         return cast(dict[str, Any], json.loads(self._profile(feeds, runs, warmup)))
@@ -282,6 +302,10 @@ class Session(_bb.Session, Advised):
             rtol: how far numbers may be apart, relative to the numbers of `other`.
             atol: how far numbers may be apart besides.
             per_node: whether to compare what each node makes, rather than the outputs.
+
+        Returns:
+            For each value `value`, `node`, `operator` and `equal`; for numbers `greatest_error`; where values differ `reason`, `at` and
+            `different`.
         """
         from ._compare import compare
 

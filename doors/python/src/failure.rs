@@ -4,7 +4,6 @@ use crate::convert::Problem;
 use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
 use crate::python_error::PythonError;
-use crate::types;
 use bb::services::{OutOfMemory, Pressure};
 use bb::{BackendHandle, Error, ErrorKind};
 use bb_ir::Error as IrError;
@@ -407,14 +406,14 @@ pub(crate) fn raise_problem(
     };
     let message = match fed {
         Some(fed) => {
-            format!("input `{}` is declared as {}: {why}", shown(fed.name), sentence(types::name(fed.ty)))
+            format!("input `{}` is declared as {}: {why}", shown(fed.name), sentence(fed.ty))
         }
         None => why,
     };
     let error = make(py, class, kind, &message, |fields| {
         if let Some(fed) = fed {
             fields.set_item("input", fed.name)?;
-            fields.set_item("expected", types::name(fed.ty))?;
+            fields.set_item("expected", fed.ty.to_string())?;
             fields.set_item("got", crate::convert::type_name(fed.object))?;
         }
         Ok(())
