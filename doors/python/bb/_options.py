@@ -212,7 +212,7 @@ class SessionOptions(_Known):
 
     def _given(self) -> dict[str, Any]:
         """What a session takes of the options."""
-        threads: int = getattr(self, "intra_op_num_threads")
+        threads = whole("intra_op_num_threads", getattr(self, "intra_op_num_threads")) or 0
         if threads < 0:
             raise ValueError(f"`intra_op_num_threads` must be at least 1, or 0 for as many as there are processors; got {threads}")
         return {

@@ -180,6 +180,13 @@ def test_threads_and_backends_are_chosen(two):
         bb.Session(two).run(["nothing"], [X])
 
 
+def test_a_number_of_threads_of_another_kind_names_the_option(two):
+    options = bb.SessionOptions()
+    options.intra_op_num_threads = "2"
+    with pytest.raises(TypeError, match="^`intra_op_num_threads` must be a whole number, got '2'$"):
+        bb.Session(two, options)
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
