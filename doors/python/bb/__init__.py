@@ -31,6 +31,7 @@ from ._options import (
     RunOptions,
     SessionOptions,
     backend_name,
+    backend_options,
     get_available_providers,
 )
 from ._process import (
@@ -183,6 +184,7 @@ __all__ = [
     "SessionIOBinding",
     "SessionOptions",
     "UnsupportedError",
+    "backend_options",
     "backends",
     "compare",
     "conformance",

@@ -14,6 +14,7 @@ from ._author import default_name, is_backend
 from ._hints import meant, no_attribute
 from ._process import Advised
 from ._value import OrtValue
+from .errors import _make
 
 #: The backends that ONNX Runtime has names for.
 PROVIDERS = {"CPUExecutionProvider": "cpu"}
@@ -64,6 +65,22 @@ def backend_name(backend: Any) -> str:
     else:
         got, call = f"an object of the class `{type(backend).__name__}`", f"bb.register(backend, {name!r})"
     raise TypeError(f"`backend` must be the name of a backend, got {got}: pass {name!r} after `{call}`")
+
+
+def backend_options(backend: str) -> dict[str, dict[str, Any]]:
+    """Returns the options of a backend by name, each with its `type`, its `default` (`None` if the backend chooses) and what it is `about`.
+
+    They are given as `bb.Session(model, "cpu", backend_options={"threads": 1})`, or in the name: `cpu(threads=1)`.
+
+    Raises:
+        BackendError: no backend has the name.
+    """
+    found = _bb.backend_options(backend)
+    if found is None:
+        linked = _bb.backends()
+        text = f"no backend is called `{backend}`{meant(backend, linked)}; there are {linked}"
+        raise _make("BackendError", text, {"kind": "configuration", "got": backend, "expected": ", ".join(linked)})
+    return {name: {"type": kind, "default": default, "about": about} for name, kind, default, about in found}
 
 
 class GraphOptimizationLevel(enum.IntEnum):

@@ -52,7 +52,7 @@ mod _bb {
     #[pymodule_export]
     use super::generator::{Generation, Generator};
     #[pymodule_export]
-    use super::report::{backends, limits, operator_names, operators, pass_switches};
+    use super::report::{backend_options, backends, limits, operator_names, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
 

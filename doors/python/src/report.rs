@@ -167,6 +167,38 @@ pub(crate) fn backends() -> Vec<&'static str> {
     bb::Registry::global().entries().map(|entry| entry.name).collect()
 }
 
+/// An option of a backend: the name, the Python type, the default if the backend declares one, and a description.
+type BackendOption = (&'static str, &'static str, Option<String>, &'static str);
+
+/// Lists the options of a backend, except `narrow_floats`; `None` if there is no such backend.
+#[pyfunction]
+pub(crate) fn backend_options(name: &str) -> Option<Vec<BackendOption>> {
+    let entry = bb::Registry::global().entries().find(|entry| entry.name == name)?;
+    let described = |option: &bb::OpenOption| match option {
+        bb::OpenOption::Own(own) => {
+            (own.name, python_type(own.default.type_name()), Some(own.default.to_string()), own.about)
+        }
+        bb::OpenOption::Device => ("device", "str", None, "the name of the device"),
+        bb::OpenOption::Threads => ("threads", "int", None, "the number of threads that compute"),
+        bb::OpenOption::Memory => {
+            ("memory", "int", None, "the greatest number of bytes that the backend uses")
+        }
+        other => {
+            (other.name(), "bool", None, "whether floats of types that the backend lacks may be rounded")
+        }
+    };
+    Some(entry.options.iter().map(described).collect())
+}
+
+/// Returns the Python type of an option.
+fn python_type(of_rust: &'static str) -> &'static str {
+    match of_rust {
+        "i64" | "u64" => "int",
+        "f64" => "float",
+        other => other,
+    }
+}
+
 /// Lists the names of all operators of ONNX; an operator with several versions occurs several times.
 #[pyfunction]
 pub(crate) fn operator_names() -> Vec<&'static str> {

@@ -180,6 +180,18 @@ def test_threads_and_backends_are_chosen(two):
         bb.Session(two).run(["nothing"], [X])
 
 
+def test_the_options_of_a_backend_are_listed(two):
+    options = bb.backend_options("cpu")
+    assert {"threads", "memory"} <= set(options)
+    assert options["threads"] == {"type": "int", "default": None, "about": "the number of threads that compute"}
+    for name, option in options.items():
+        assert option["type"] in ("int", "float", "bool", "str") and option["about"], name
+    with pytest.raises(bb.BackendError) as raised:
+        bb.backend_options("cup")
+    assert str(raised.value).startswith("no backend is called `cup`; did you mean 'cpu'?; there are [")
+    assert (raised.value.kind, raised.value.got) == ("configuration", "cup")
+
+
 def test_a_number_of_threads_of_another_kind_names_the_option(two):
     options = bb.SessionOptions()
     options.intra_op_num_threads = "2"
