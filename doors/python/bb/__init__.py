@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
             f"bb has no `{name}`: call `bb.onnxruntime.install()`, and import `onnxruntime.{name}` of an installed ONNX Runtime"
         )
     if name in ABSENT:
-        raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
+        raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}", name=name)
     raise no_attribute(f"module 'bb' has no attribute {name!r}", name, __all__)
 
 

@@ -345,6 +345,9 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
             return default_backend()
         if name in linked:
             return name
-        near = meant(name, [*PROVIDERS, *linked])
-        warnings.warn(f"there is no provider {name!r}{near}; there are {get_available_providers()}", stacklevel=3)
+        suffix = "ExecutionProvider"
+        # All names of ONNX Runtime have this end, so that it makes none of them similar.
+        known = [*PROVIDERS] if name.upper() in map(str.upper, PROVIDERS) or not name.endswith(suffix) else []
+        runs = f"the session runs on {default_backend()!r}, and `bb.backends()` lists {linked}"
+        warnings.warn(f"there is no provider {name!r}{meant(name, [*known, *linked])}; {runs}", stacklevel=3)
     return default_backend()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -23,7 +24,7 @@ from ._options import (
 )
 from ._process import Advised
 from ._value import OrtValue
-from .errors import BackendError
+from .errors import BackendError, LimitError, _make
 
 if TYPE_CHECKING:
     from ._binding import IOBinding
@@ -87,6 +88,9 @@ class Session(_bb.Session, Advised):
         "get_input_memory_infos": "values lie in the host's memory, `cpu`",
         "get_output_memory_infos": "values lie in the host's memory, `cpu`",
         "get_provider_graph_assignment_info": "`session.coverage()` says what runs each node",
+        "input_names": "`session.get_inputs()` lists the inputs",
+        "output_names": "`session.get_outputs()` lists the outputs",
+        "predict": "`session.run(feeds)` runs the model",
         "get_tuning_results": "a backend tunes itself, and keeps nothing of it in a model",
         "release_captured_graph": "nothing is captured: a plan is kept for all extents",
         "run_with_ortvaluevector": "`run_with_ort_values` runs the model on values",
@@ -139,6 +143,9 @@ class Session(_bb.Session, Advised):
         elif hasattr(path_or_bytes, "SerializeToString"):
             path_or_bytes = path_or_bytes.SerializeToString()
         model = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
+        if folder is not None and not os.path.isdir(folder):
+            text = f"there is no folder {os.fspath(folder)!r}; `folder` is the folder of the model's external data"
+            raise _make("FileNotFound", text, {"kind": "configuration", "filename": os.fspath(folder)})
         given = {flag: bool(value) for flag, value in flags.items()}
         arguments = (model, folder, name, threads, memory, bound, texts, given)
         try:
@@ -146,6 +153,10 @@ class Session(_bb.Session, Advised):
         except BackendError as error:
             if backend is None and chosen == default_backend() and os.environ.get("BB_BACKEND"):
                 error.args = (f"the variable BB_BACKEND names `{chosen}`: {error}",)
+            raise
+        except LimitError as error:
+            if limit := re.search(r"the limit `(\w+)`", str(error)):
+                error.args = (f"{error}; raise it: `bb.Session(…, limits={{{limit[1]!r}: …}})`",)
             raise
         self._arguments = arguments
         self._options = options

@@ -111,6 +111,7 @@ fn finer(kind: ErrorKind, error: Source<'_>) -> Option<&'static str> {
         }
         ErrorKind::Configuration => match (of_bb, of_ir) {
             (Some(Error::UnknownBackend { .. }), _) => Some("BackendError"),
+            (Some(Error::Write { .. }), _) => Some("FileError"),
             (_, Some(IrError::NoFile { .. } | IrError::ExternalMissing { .. })) => Some("FileNotFound"),
             (_, Some(IrError::NotFile { .. })) => Some("FileError"),
             _ => None,
@@ -231,7 +232,10 @@ impl Details {
             IrError::UnknownOperator { op, domain, .. } => {
                 (self.operator, self.domain) = (Some(op.clone()), Some(domain.clone()));
             }
-            IrError::NoFile { path, .. } | IrError::File { path, .. } | IrError::InFile { path, .. } => {
+            IrError::NoFile { path, .. }
+            | IrError::NotFile { path, .. }
+            | IrError::File { path, .. }
+            | IrError::InFile { path, .. } => {
                 self.file = Some(path.display().to_string());
             }
             IrError::ExternalMissing { location, .. } | IrError::ExternalIo { location, .. } => {

@@ -166,7 +166,7 @@ impl Session {
         run_options: Option<Bound<'py, PyAny>>,
         feeds: Option<Bound<'py, PyAny>>,
         fetch: Option<Bound<'py, PyAny>>,
-        timeout: Option<f64>,
+        timeout: Option<Bound<'py, PyAny>>,
         cancel: Option<Bound<'py, CancelToken>>,
         unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -196,7 +196,8 @@ impl Session {
         if !opened.options.strict {
             compiled.warn(py, &inputs)?;
         }
-        let options = options(run_options.as_ref(), timeout, cancel.as_ref())?;
+        let options =
+            options(run_options.as_ref(), timeout.as_ref().map(seconds).transpose()?, cancel.as_ref())?;
         let run = || opened.compute(&compiled, &inputs);
         let outputs = interrupt::detached(py, options.as_ref(), run)?;
         let outputs = match outputs {
@@ -333,7 +334,10 @@ impl Opened {
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };
         if names.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("the names of outputs must be a list of `str`, got `str`"));
+            let written = names.repr()?;
+            return Err(PyTypeError::new_err(format!(
+                "the names of outputs must be a list of `str`, got `str`: write `[{written}]`"
+            )));
         }
         let list: SmallVec<[Bound<'_, PyString>; 4]> = names
             .try_iter()?
@@ -491,6 +495,17 @@ fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
         }
     }
     Ok(PyTypeError::new_err("the inputs changed while they were read"))
+}
+
+/// Converts a timeout to seconds.
+fn seconds(timeout: &Bound<'_, PyAny>) -> PyResult<f64> {
+    match timeout.extract() {
+        Ok(seconds) => Ok(seconds),
+        Err(_) => {
+            let got = timeout.repr()?;
+            Err(PyTypeError::new_err(format!("`timeout` must be a number of seconds, got {got}")))
+        }
+    }
 }
 
 /// Converts the options of a run.

@@ -59,7 +59,7 @@ def test_the_class_of_an_error_follows_from_its_kind(tmp_path):
     token.cancel()
     assert kind_of(lambda: session.run({"x": row}, cancel=token)) == (bb.Cancelled, "cancelled")
     assert kind_of(lambda: session.run({"x": row}, timeout=0)) == (bb.DeadlineExceeded, "cancelled")
-    assert kind_of(lambda: session.save(tmp_path / "none" / "saved")) == (bb.FileError, "device")
+    assert kind_of(lambda: session.save(tmp_path / "none" / "saved")) == (bb.FileError, "configuration")
     three = models.tensor_type(models.FLOAT, [3])
     strange = models.model([models.node("Strange", ["x"], ["y"])], [("x", three)], [("y", three)])
     assert kind_of(lambda: bb.Session(strange)) == (bb.UnsupportedError, "unsupported")
@@ -169,8 +169,15 @@ def test_missing_and_unreadable_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file") as raised:
         bb.Session(tmp_path / "none.onnx")
     assert isinstance(raised.value, bb.FileNotFound) and raised.value.filename.endswith("none.onnx")
-    with pytest.raises(bb.FileError, match="expected a file"):
+    with pytest.raises(bb.FileError, match="expected a file") as raised:
         bb.Session(tmp_path)
+    assert raised.value.filename == str(tmp_path)
+    with pytest.raises(bb.FileError, match="saved`: there is no folder `.*none`") as raised:
+        bb.Session(models.unary("Neg")).save(tmp_path / "none" / "saved")
+    assert raised.value.filename == str(tmp_path / "none" / "saved")
+    with pytest.raises(bb.FileNotFound, match="^there is no folder '.*none'; `folder` is the folder of the model's external data$") as raised:
+        bb.Session(models.unary("Neg"), folder=tmp_path / "none")
+    assert (raised.value.kind, raised.value.filename) == ("configuration", str(tmp_path / "none"))
     with pytest.raises(TypeError):
         bb.Session(3)
 
