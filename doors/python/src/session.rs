@@ -390,14 +390,16 @@ impl Opened {
                 return Ok(false);
             };
             let absent = object.is_none() && !matches!(port.ty, bb::ir::graph::ValueType::Optional(_));
-            inputs.push(if absent {
-                None
-            } else {
-                let value = feeds::value(&object, &port.ty);
-                Some(value.map_err(|problem| {
-                    let fed = Fed { name: &port.text, ty: &port.ty, object: &object };
-                    raise_problem(py, Phase::Run(&self.handle), problem, Some(&fed))
-                })?)
+            let refused = |problem| {
+                let fed = Fed { name: &port.text, ty: &port.ty, object: &object };
+                raise_problem(py, Phase::Run(&self.handle), problem, Some(&fed))
+            };
+            if absent && !port.optional {
+                return Err(refused(wrong_kind("a value", &object)));
+            }
+            inputs.push(match absent {
+                true => None,
+                false => Some(feeds::value(&object, &port.ty).map_err(refused)?),
             });
             Ok(true)
         };

@@ -115,6 +115,7 @@ def test_extents_of_one_name_that_differ_are_a_warning():
     [
         ({}, "input `x` is missing"),
         ({"x": np.ones((1, 3), np.float32), "z": 1}, "`z` is no input of the graph"),
+        ({"x": None}, r"input `x` is declared as f32\[n, 3\]: expected a value, got `NoneType`"),
         ({"x": np.ones((1, 3), np.float64)}, "element type f64 must be f32"),
         ({"x": np.ones(3, np.float32)}, "rank 1 must be 2"),
         ({"x": np.ones((1, 4), np.float32)}, "extent 4 of axis 1 must be 3"),
