@@ -297,7 +297,9 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
     let mut chain = chain(error, phase.on());
     let kind = phase.kind(error);
     let class = class(phase, kind, &chain);
-    if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
+    let mut details = Details::of(&chain, given);
+    let of_caller = matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded");
+    if of_caller || kind == ErrorKind::WrongInput {
         // Removes the backend's error around the cause, because the caller can correct the cause, and the backend only reported it.
         while chain.len() > 1
             && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. }))
@@ -310,7 +312,6 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
         // Exceptions that do not derive from `Exception`, for example `KeyboardInterrupt`, are raised unchanged.
         return raised.clone_ref(py);
     }
-    let mut details = Details::of(&chain, given);
     if class == "UnsupportedError" && details.nodes.is_empty() {
         details.nodes.extend(details.node.clone().zip(details.operator.clone()));
     }

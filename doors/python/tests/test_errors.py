@@ -71,7 +71,8 @@ def test_a_node_that_fails_is_named_with_its_operator_and_shapes():
         session.run({"a": np.ones((2, 3), np.float32), "b": np.ones((4, 5), np.float32)})
     error = raised.value
     assert (error.node, error.operator, error.domain) == ("product", "MatMul", "")
-    assert error.kind == "wrong-input"
+    assert (error.kind, error.backend) == ("wrong-input", "cpu")
+    assert str(error).startswith("node `product` (MatMul) failed: ")
     assert error.shapes == [(2, 3), (4, 5)] and error.dtypes == ["float", "float"]
     assert error.causes and all(cause in str(error) for cause in error.causes)
     # The session goes on.
