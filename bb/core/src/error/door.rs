@@ -42,7 +42,9 @@ pub(crate) fn link(feature: &str, package: &str) -> String {
 pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
     match DoorAdvice::given() {
         Some(_) => {
-            format!("open `first_of(this, other)`, where `other` is the name of a backend that {does}")
+            format!(
+                "open `first_of(this, other)`, where `this` is the name of this backend, and `other` of one that {does}"
+            )
         }
         None => format!("bind the node to a backend that {does}: `.bind_node(\"{node}\", …)`"),
     }
