@@ -170,7 +170,7 @@ pub(crate) fn backends() -> Vec<&'static str> {
 /// An option of a backend: the name, the Python type, the default if the backend declares one, and a description.
 type BackendOption = (&'static str, &'static str, Option<String>, &'static str);
 
-/// Lists the options of a backend, except `narrow_floats`; `None` if there is no such backend.
+/// Lists the options of a backend, except `narrow_floats`; `None` if no backend has the name.
 #[pyfunction]
 pub(crate) fn backend_options(name: &str) -> Option<Vec<BackendOption>> {
     let entry = bb::Registry::global().entries().find(|entry| entry.name == name)?;
