@@ -6,8 +6,8 @@
     [scores] = session.run({"x": x})
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
-`bb.onnxruntime.install()` redirects `import onnxruntime` here. `import bb.backend` is ONNX's backend interface, and needs the package `onnx`. `class Mine(bb.Backend)` is a
-backend.
+`bb.onnxruntime.install()` redirects `import onnxruntime` here. `import bb.backend` is ONNX's backend interface, and needs the package
+`onnx`. `class Mine(bb.Backend)` is a backend.
 """
 
 from __future__ import annotations

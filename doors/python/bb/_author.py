@@ -199,7 +199,7 @@ _SYNONYMS = {
 def _unused(cls: type[Backend]) -> Iterator[str]:
     whole = getattr(cls, "execute", None) is not None
     methods = [*_HOOKS] if whole else [*primitives(), *_HOOKS]
-    operators = {} if whole else {name.lower(): name for name in _bb.operator_names()}
+    operators: dict[str, str] = {} if whole else {name.lower(): name for name in _bb.operator_names()}
     for name in dir(cls):
         if name.startswith("_") or name in primitives() or name in _HOOKS or hasattr(Backend, name):
             continue
@@ -231,7 +231,7 @@ def warn_of_mistakes(backend: str, coverage: Callable[[], dict[str, Any]]) -> No
     """
     if "first_of(" not in backend or not any(name in _registered for name in re.findall(r"[\w.-]+", backend)):
         return
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for node in coverage()["nodes"]:
         for passed in node["passed_over"]:
             mistake = _MISTAKE.search(passed["reason"])
@@ -305,7 +305,7 @@ def conformance(
         if not isinstance(backend, str) and backend.types is None and find_spec("ml_dtypes") is None:
             report._add("element types of ml_dtypes", "skipped", "NumPy has no bfloat16, float8, int4 and the like: pip install ml_dtypes")
         declared = None if isinstance(backend, str) else backend.primitives
-        lacking = set() if declared is None else {*primitives()} - {*declared, "constant"}
+        lacking: set[str] = set() if declared is None else {*primitives()} - {*declared, "constant"}
         for name, why in _bb.conformance_tests(backend, Backend):
             if why is None and name in lacking:
                 report._add(name, "skipped", f"`primitives` does not have `{name}`")
