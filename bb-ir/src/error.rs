@@ -12,7 +12,8 @@ use crate::format::{FileKind, Format};
 use crate::text::{listed, sentence, shown};
 pub(crate) use message::domain_title;
 use message::{
-    alternatives, by_limit, declared, inside, missing_folder, other_case, paths, range, searched, too_large,
+    alternatives, axes, by_limit, declared, inside, missing_folder, other_case, paths, range, searched,
+    too_large,
 };
 use std::path::PathBuf;
 
@@ -397,7 +398,7 @@ pub enum Error {
 
     // Inference and calls: operands and parameters of an operation.
     /// An axis is out of range for a tensor's rank.
-    #[error("axis {axis} is out of range for rank {rank}; expected {}..{rank}", -(*.rank as i64))]
+    #[error("axis {axis} is out of range for rank {rank}{}", axes(*.rank))]
     Axis {
         /// The invalid axis.
         axis: i64,

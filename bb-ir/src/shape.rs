@@ -43,4 +43,12 @@ mod tests {
         assert!(Axis::new(-4, 3).is_err());
         assert!(Axis::new(0, 0).is_err());
     }
+
+    #[test]
+    fn an_axis_out_of_range_names_the_axes_that_there_are() {
+        let text = |axis, rank| Axis::new(axis, rank).map_err(|error| error.to_string());
+        assert_eq!(text(5, 2), Err("axis 5 is out of range for rank 2; expected -2 to 1".to_owned()));
+        assert_eq!(text(1, 1), Err("axis 1 is out of range for rank 1; expected -1 to 0".to_owned()));
+        assert_eq!(text(0, 0), Err("axis 0 is out of range for rank 0, which has no axes".to_owned()));
+    }
 }

@@ -9,6 +9,14 @@ pub(crate) fn domain_title(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
+/// Returns a phrase with the axes that a tensor of a rank has. An axis may be negative and then counts from the end.
+pub(super) fn axes(rank: usize) -> String {
+    match rank.checked_sub(1) {
+        None => ", which has no axes".to_owned(),
+        Some(last) => format!("; expected -{rank} to {last}"),
+    }
+}
+
 /// Formats a range of counts.
 pub(super) fn range(least: usize, most: usize) -> String {
     match (least, most) {

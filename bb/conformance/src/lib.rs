@@ -34,6 +34,7 @@ pub use call::Call;
 pub use check::{
     assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
 };
+pub use hint::TypesDeclaration;
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};

@@ -1,7 +1,7 @@
 //! The backend under test, and the element types that it declares.
 
 use super::Call;
-use super::hint::{declared, hint};
+use super::hint::{TypesDeclaration, declared, hint};
 use super::host::{Value, host_numbers};
 use super::show::shown;
 use super::shown_call::ShownCall;
@@ -33,6 +33,9 @@ pub struct Subject<'a> {
     /// Returns the address of the backend's tensor, which differs between tensors that exist at the same time.
     address: fn(&ErasedTensor) -> Option<usize>,
     types: Vec<DataType>,
+    /// Whether the author chose the element types. If not, a failure may suggest which to declare.
+    chosen: bool,
+    declaration: TypesDeclaration,
     last: Mutex<Option<Last>>,
     /// The tensors that were last created from host data, with the data.
     brought: Mutex<VecDeque<(ErasedTensor, TensorData)>>,
@@ -79,6 +82,8 @@ impl<'a> Subject<'a> {
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
             address: |x| x.get::<B::Tensor>().map(|x| std::ptr::from_ref(x).addr()),
             types: backend.types().iter().collect(),
+            chosen: !backend.types().is_all(),
+            declaration: TypesDeclaration::RUST,
             last: Mutex::new(None),
             brought: Mutex::default(),
             watch,
@@ -86,6 +91,18 @@ impl<'a> Subject<'a> {
             times: Mutex::default(),
             lacks: AtomicBool::new(false),
         }
+    }
+
+    /// Sets how messages write a declaration of element types, and whether the author chose the types of the backend.
+    #[must_use]
+    pub fn with_declaration(mut self, declaration: TypesDeclaration, chosen: bool) -> Self {
+        (self.declaration, self.chosen) = (declaration, chosen);
+        self
+    }
+
+    /// Returns the name of the declaration of element types, as in `fn types`.
+    pub(super) fn declaration_name(&self) -> &'static str {
+        self.declaration.name
     }
 
     /// Returns the backend, for calls that must not be stored.
@@ -266,7 +283,8 @@ impl<'a> Subject<'a> {
             .any(|error| matches!(error, bb_core::Error::NoPrimitive { .. }));
         self.lacks.fetch_or(lacks, Ordering::Relaxed);
         let (call, causes) = (call.to_string(), bb_core::error::causes(error));
-        let hint = hint(&self.types, takes).or_else(|| declared(&self.types, &call, &causes));
+        let undeclared = if self.chosen { None } else { hint(&self.types, self.declaration, takes) };
+        let hint = undeclared.or_else(|| declared(&self.types, self.declaration, &call, &causes));
         panic!("{call} failed: {causes}{}", hint.map_or_else(String::new, |hint| format!("\n{hint}")))
     }
 
@@ -342,7 +360,7 @@ pub fn assert_types<B: Backend>(backend: &B, listed: &[DataType]) {
     assert!(
         declared == listed,
         "the tests list the element types {listed}, and `fn types` of the backend declares {declared}\n{}",
-        super::hint::declaration(&listed.iter().collect::<Vec<_>>())
+        (TypesDeclaration::RUST.source)(&listed.iter().collect::<Vec<_>>())
     );
 }
 

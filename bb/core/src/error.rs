@@ -35,7 +35,7 @@ pub use wrong_result::WrongResult;
 
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
-    no_backend, of_backend, options, partner, quoted, renamed, returned, taken, through,
+    no_backend, no_folder, of_backend, options, partner, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -59,7 +59,7 @@ pub enum Error {
     Narrow(#[from] NarrowError),
 
     /// A file could not be written.
-    #[error("cannot write `{}`", sentence(.path.display()))]
+    #[error("cannot write `{}`{}", sentence(.path.display()), no_folder(.path, .source))]
     Write {
         /// The file.
         path: std::path::PathBuf,
@@ -911,7 +911,7 @@ pub enum Error {
     },
 
     /// An added backend has the name of another backend.
-    #[error("the name `{name}` is taken{}", taken(.by, *.added), name = shown(.name))]
+    #[error("the name `{name}` is taken{}", taken(.name, .by, *.added), name = shown(.name))]
     NameTaken {
         /// The name.
         name: String,

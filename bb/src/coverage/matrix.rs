@@ -17,7 +17,7 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that introduced this version.
     pub since: i64,
-    /// How the version runs. For a lowered operator, the number of operations is the number in the call that
+    /// How the version runs; unsupported if the backend refused every element type that was tried. For a lowered operator, the number of operations is the number in the call that
     /// was tried.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
@@ -102,6 +102,10 @@ impl Matrix {
                         }
                         Err((by, reason)) => row.refused.push(Refused { dtype, by, reason }),
                     }
+                }
+                let lacks = |refused: &Refused| matches!(refused.by, RefusedBy::Backend { .. });
+                if row.served.is_empty() && row.refused.iter().any(lacks) {
+                    row.how = How::Unsupported;
                 }
                 Some(row)
             })

@@ -52,6 +52,31 @@ pub struct NodeCoverage {
     pub exceeding: Vec<NarrowError>,
 }
 
+impl NodeCoverage {
+    /// Lists the operations that the node needs and that the backend lacks or refuses.
+    pub fn needs(&self) -> Vec<&'static str> {
+        needs(&self.missing)
+    }
+}
+
+/// Lists the operations that nodes need and that the backend lacks or refuses, each once.
+fn needs<'a>(missing: impl IntoIterator<Item = &'a Missing>) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    let mut add = |op: &'static str| {
+        if !all.contains(&op) {
+            all.push(op);
+        }
+    };
+    for missing in missing {
+        match &missing.why {
+            Why::ElementTypes(refusals) => refusals.iter().for_each(|refusal| add(refusal.op)),
+            Why::NoPrimitive { method } | Why::NoKernel { method } => add(method),
+            _ => {}
+        }
+    }
+    all
+}
+
 /// How each node of a graph runs on a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
@@ -103,6 +128,11 @@ impl Coverage {
             }
         }
         counts
+    }
+
+    /// Lists the operations that nodes need and that the backend lacks or refuses, each once.
+    pub fn needs(&self) -> Vec<&'static str> {
+        needs(self.nodes.iter().flat_map(|node| &node.missing))
     }
 
     /// Lists the nodes that cannot run, including those in subgraphs.

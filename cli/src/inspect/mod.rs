@@ -213,7 +213,7 @@ fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
                 "runs": n.how.to_string(),
                 "types_checked": n.checked,
                 "passed_over": n.passed_over.iter().map(passed_over).collect::<Vec<_>>(),
-                "missing": n.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "missing": n.missing.iter().map(ToString::to_string).collect::<Vec<_>>(), "needs": n.needs(),
             })
         })
         .collect();

@@ -6,8 +6,8 @@
     [scores] = session.run({"x": x})
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
-`bb.onnxruntime.install()` redirects `import onnxruntime` here. `bb.backend` is ONNX's backend interface. `class Mine(bb.Backend)` is a
-backend.
+`bb.onnxruntime.install()` redirects `import onnxruntime` here. `import bb.backend` is ONNX's backend interface, and needs the package
+`onnx`. `class Mine(bb.Backend)` is a backend.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ._options import (
     RunOptions,
     SessionOptions,
     backend_name,
+    backend_options,
     get_available_providers,
 )
 from ._process import (
@@ -85,12 +86,19 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(".capi", __name__)
-    if name in _PARTS and name != "backend":
+    if name == "backend":
+        from importlib import import_module
+
+        try:
+            return import_module(".backend", __name__)
+        except MissingPackage as missing:
+            raise AttributeError(f"bb has no `backend`: {missing}", name=name) from None
+    if name in _PARTS:
         raise AttributeError(
             f"bb has no `{name}`: call `bb.onnxruntime.install()`, and import `onnxruntime.{name}` of an installed ONNX Runtime"
         )
     if name in ABSENT:
-        raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
+        raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}", name=name)
     raise no_attribute(f"module 'bb' has no attribute {name!r}", name, __all__)
 
 
@@ -176,6 +184,7 @@ __all__ = [
     "SessionIOBinding",
     "SessionOptions",
     "UnsupportedError",
+    "backend_options",
     "backends",
     "compare",
     "conformance",

@@ -7,13 +7,15 @@ import difflib
 import functools
 import inspect
 import os
+import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from . import _bb
-from ._hints import hinted
+from ._hints import hinted, meant, no_attribute
 
 # Threads that still run sessions when the interpreter ends must not call methods.
 atexit.register(_bb.end)
@@ -30,11 +32,14 @@ class Backend:
     write to its operands, and threads may call it at the same time.
 
     Where a class writes `execute`, its other methods are not called: it gets a `bb.Graph` and the inputs by name, and returns the
-    outputs by name. The same graph comes again as the same object.
+    outputs by name. The same graph comes again as the same object. If `execute` does not run all primitives, the attribute `primitives`
+    lists those that it runs, so that `first_of(mine, cpu)` gives the other nodes to another backend.
     """
 
-    #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` if the backend has all.
+    #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` for all that NumPy and the installed `ml_dtypes` have.
     types: Sequence[Any] | None = None
+    #: The primitives that `execute` runs, by their methods; `None` if it runs all.
+    primitives: Collection[str] | None = None
     #: The version; models that were compiled for one version are not for another.
     version: str = ""
 
@@ -53,6 +58,12 @@ class Backend:
 
 AnyBackend = TypeVar("AnyBackend", bound=type[Backend] | Backend)
 
+
+#: The names of the backends that are registered.
+_registered: set[str] = set()
+
+#: The part of a message that names a mistake in a method: an exception, or a wrong result.
+_MISTAKE = re.compile(r"`[\w.]+` (raised an exception: (?!NotImplementedError)|returned |wrote to ).*")
 
 #: The methods that are not primitives, with their arguments.
 _HOOKS = {"execute": ["graph", "inputs"], "from_host": ["array"], "to_host": ["tensor"], "describe": ["tensor"]}
@@ -86,11 +97,16 @@ def _checked(backend: type[Backend] | Backend) -> type[Backend]:
             f" `bb.register({cls.__name__}(…), name)`"
         )
     methods = dict(_HOOKS)
-    if getattr(backend, "execute", None) is None:
+    whole = getattr(backend, "execute", None) is not None
+    _check_primitives(cls.__name__, backend.primitives, whole)
+    if not whole:
         methods |= {name: arguments for name, arguments, _ in _bb.primitives()}
     wrong = []
     for name, arguments in methods.items():
         method = _method(backend, name)
+        # A property and the like can be read only once an object exists.
+        if method is not None and not callable(method) and not hasattr(type(method), "__get__"):
+            raise TypeError(f"`{cls.__name__}.{name}` is `{type(method).__name__}`, expected a method")
         if callable(method) and (signature := _refusing(method, arguments)):
             listed = ", ".join(arguments)
             wrong.append(
@@ -99,6 +115,21 @@ def _checked(backend: type[Backend] | Backend) -> type[Backend]:
     if wrong:
         raise TypeError("; ".join(wrong))
     return cls
+
+
+def _check_primitives(cls: str, names: Any, whole: bool) -> None:
+    """Refuses a declaration of primitives that names others, or that has no effect."""
+    # A property can be read only once an object exists.
+    if names is None or isinstance(names, property):
+        return
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise TypeError(f"`{cls}.primitives` must be a list or a set of methods, as in {{'add', 'matmul'}}, got {names!r}")
+    known = primitives()
+    for name in names:
+        if name not in known:
+            raise TypeError(f"`{cls}.primitives` has {name!r}, which is no primitive{meant(str(name), known)}; `bb.primitives()` lists them")
+    if not whole:
+        raise TypeError(f"`{cls}.primitives` is only for a class with `execute`: other classes run the primitives whose methods they have")
 
 
 def _method(backend: type[Backend] | Backend, name: str) -> Any:
@@ -141,30 +172,80 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
 
     Raises:
         BackendError: another backend has the name; `unregister` removes one that was registered.
-        TypeError: it is not a backend, declares wrong types, or has a method with a wrong signature.
+        TypeError: it is not a backend, declares wrong types or primitives, or has a method with a wrong signature.
     """
     cls = _checked(backend)
     if name is None:
         name = default_name(backend)
     _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
+    _registered.add(name)
     _warn_of_typos(cls)
     return backend
 
 
 def _warn_of_typos(cls: type[Backend]) -> None:
-    """Warns of public methods whose names are close to the names of methods that the class lacks."""
-    names = [*primitives(), *_HOOKS]
-    lacking = [name for name in names if getattr(cls, name, None) is getattr(Backend, name, None)]
+    """Warns of public methods and attributes that seem to be meant for `bb`, which does not use them."""
+    for text in _unused(cls):
+        warnings.warn(text, stacklevel=4)
+
+
+#: Names that libraries have for primitives and operators.
+_SYNONYMS = {
+    "absolute": "abs", "astype": "cast", "concatenate": "concat", "divide": "div", "dot": "matmul", "maximum": "Max",
+    "minimum": "Min", "multiply": "mul", "negative": "neg", "power": "pow", "subtract": "sub", "take": "gather",
+}  # fmt: skip
+
+
+def _unused(cls: type[Backend]) -> Iterator[str]:
+    whole = getattr(cls, "execute", None) is not None
+    methods = [*_HOOKS] if whole else [*primitives(), *_HOOKS]
+    operators: dict[str, str] = {} if whole else {name.lower(): name for name in _bb.operator_names()}
     for name in dir(cls):
-        if name.startswith("_") or name in names or hasattr(Backend, name) or not callable(getattr(cls, name)):
+        if name.startswith("_") or name in primitives() or name in _HOOKS or hasattr(Backend, name):
             continue
-        if similar := difflib.get_close_matches(name, lacking, n=1, cutoff=0.8):
-            text = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it; did you mean `{similar[0]}`?"
-            warnings.warn(text, stacklevel=4)
+        owner = next(base for base in cls.__mro__ if name in vars(base))
+        plain = name.lower().replace("_", "")
+        if not callable(getattr(cls, name)):
+            attributes = [other for other in ("types", "primitives") if getattr(cls, other) is None]
+            if similar := difflib.get_close_matches(plain, attributes, n=1, cutoff=0.8):
+                yield f"`{cls.__name__}.{name}` is no attribute of a backend, so `bb` does not read it; did you mean `{similar[0]}`?"
+            continue
+        other = _SYNONYMS.get(plain, plain)
+        # A method beside the similar one, such as `adds` beside `add`, is a helper of the author.
+        lacking = {method.replace("_", ""): method for method in methods if method not in vars(owner)}
+        similar = difflib.get_close_matches(other, lacking, n=1, cutoff=0.8)
+        unused = f"`{cls.__name__}.{name}` is no method of a backend, so `bb` does not call it"
+        if similar:
+            yield f"{unused}; did you mean `{lacking[similar[0]]}`?"
+        elif operator := operators.get(other.lower()):
+            if operator.lower() not in primitives():
+                yield f"{unused}: models run `{operator}` by primitives, which `bb.primitives()` lists"
+
+
+def warn_of_mistakes(backend: str, coverage: Callable[[], dict[str, Any]]) -> None:
+    """Warns of methods that failed when `first_of` tried them, unless they say that they are not implemented.
+
+    Args:
+        backend: the name that a session was given.
+        coverage: returns the coverage of the session.
+    """
+    if "first_of(" not in backend or not any(name in _registered for name in re.findall(r"[\w.-]+", backend)):
+        return
+    found: dict[str, dict[str, Any]] = {}
+    for node in coverage()["nodes"]:
+        for passed in node["passed_over"]:
+            mistake = _MISTAKE.search(passed["reason"])
+            if passed["backend"] in _registered and mistake:
+                found.setdefault(mistake.group(), node)
+    for mistake, node in found.items():
+        label = f"node `{node['node']}` ({node['operator']})"
+        text = f"{mistake}; so {label} runs on `{node['backend']}`; raise `NotImplementedError` in methods that do not run everything"
+        warnings.warn(text, stacklevel=3)
 
 
 def unregister(name: str) -> bool:
     """Removes a registered backend, and returns whether there was one. Sessions that are open keep it."""
+    _registered.discard(name)
     return _bb.unregister(name)
 
 
@@ -181,9 +262,18 @@ class Conformance:
         """Whether nothing failed."""
         return not self.failed
 
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(f"'Conformance' object has no attribute {name!r}", name, dir(self))
+
     def __str__(self) -> str:
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} were skipped"
-        return "\n".join([counts, *(f"  {name}: {why}" for name, why in self.failed.items())])
+        lines, said = [counts], {""}
+        for name, why in self.failed.items():
+            # The lines after the first are advice, which several failures may share.
+            difference, _, advice = why.partition("\n")
+            lines.append(f"  {name}: {difference if advice in said else why}")
+            said.add(advice)
+        return "\n".join(lines)
 
     def _add(self, name: str, outcome: str, why: str) -> None:
         if outcome == "passed":
@@ -212,8 +302,15 @@ def conformance(
     if not isinstance(backend, str):
         _checked(backend)
     if cases is None:
+        if not isinstance(backend, str) and backend.types is None and find_spec("ml_dtypes") is None:
+            report._add("element types of ml_dtypes", "skipped", "NumPy has no bfloat16, float8, int4 and the like: pip install ml_dtypes")
+        declared = None if isinstance(backend, str) else backend.primitives
+        lacking: set[str] = set() if declared is None else {*primitives()} - {*declared, "constant"}
         for name, why in _bb.conformance_tests(backend, Backend):
-            report._add(name, "passed" if why is None else "failed", why or "")
+            if why is None and name in lacking:
+                report._add(name, "skipped", f"`primitives` does not have `{name}`")
+            else:
+                report._add(name, "passed" if why is None else "failed", why or "")
         return report
     left_out = set(exclude)
     found = [case for case in _bb.case_folders(os.fspath(cases)) if case[0] not in left_out]

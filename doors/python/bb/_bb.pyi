@@ -13,12 +13,14 @@ __all__ = [
     "Graph",
     "Node",
     "Session",
+    "backend_options",
     "backends",
     "case_folders",
     "conformance_case",
     "conformance_tests",
     "end",
     "limits",
+    "operator_names",
     "operators",
     "pass_switches",
     "primitives",
@@ -150,6 +152,8 @@ def pass_switches() -> list[tuple[str, str, bool]]:
 def limits() -> list[tuple[str, str, str, str]]:
     """Lists the limits on untrusted models and inputs: name, unit, description, and default."""
 
+def backend_options(name: str) -> list[tuple[str, str, str | None, str]] | None: ...
+def operator_names() -> list[str]: ...
 def operators(backend: str) -> str: ...
 def register(author: Any, base: type[Any], name: str, version: str, path: str) -> None: ...
 def unregister(name: str) -> bool: ...

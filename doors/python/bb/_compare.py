@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._author import is_backend
+from ._hints import meant
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -31,15 +33,39 @@ def compare(
     else:
         values = [(None, None, port.name) for port in session.get_outputs()]
         got = session.run(None, feeds)
-        expected = other.run(None, feeds) if isinstance(other, Session) else list(other)
-        if len(expected) != len(got):
-            raise ValueError(f"the model has {len(got)} outputs, got {len(expected)} expected ones")
+        names = [name for _, _, name in values]
+        expected = other.run(None, feeds) if isinstance(other, Session) else _expected(names, other)
     rows = []
     for (node, operator, name), here, there in zip(values, got, expected):
         row: dict[str, Any] = {"value": name, "node": node, "operator": operator}
         row.update(_difference(here, there, rtol, atol))
         rows.append(row)
     return rows
+
+
+def _expected(names: list[str], given: Any) -> list[Any]:
+    """The expected outputs in the order of the model's.
+
+    Raises:
+        TypeError: they are neither a list nor a dict, nor the only output.
+        ValueError: there are too few or too many of them, or one has a name that no output has.
+    """
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in names]:
+            raise ValueError(f"the model has no output {unknown[0]!r}{meant(str(unknown[0]), names)}; its outputs are {names}")
+        if missing := [name for name in names if name not in given]:
+            raise ValueError(f"the expected value of the output {missing[0]!r} is missing")
+        return [given[name] for name in names]
+    if not isinstance(given, (list, tuple)):
+        if hasattr(given, "shape") and len(names) == 1:
+            return [given]
+        raise TypeError(
+            f"`other` must be the name of a backend, a session, or the expected outputs as a list, or a dict by name,"
+            f" got `{type(given).__name__}`; the outputs are {names}"
+        )
+    if len(given) != len(names):
+        raise ValueError(f"the model has {len(names)} outputs, got {len(given)} expected ones")
+    return list(given)
 
 
 def _difference(got: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ._author import default_name, is_backend
 from ._hints import meant, no_attribute
 from ._process import Advised
 from ._value import OrtValue
+from .errors import _make
 
 #: The backends that ONNX Runtime has names for.
 PROVIDERS = {"CPUExecutionProvider": "cpu"}
@@ -64,6 +65,22 @@ def backend_name(backend: Any) -> str:
     else:
         got, call = f"an object of the class `{type(backend).__name__}`", f"bb.register(backend, {name!r})"
     raise TypeError(f"`backend` must be the name of a backend, got {got}: pass {name!r} after `{call}`")
+
+
+def backend_options(backend: str) -> dict[str, dict[str, Any]]:
+    """Returns the options of a backend by name, each with its `type`, its `default` (`None` if the backend chooses) and what it is `about`.
+
+    They are given as `bb.Session(model, "cpu", backend_options={"threads": 1})`, or in the name: `cpu(threads=1)`.
+
+    Raises:
+        BackendError: no backend has the name.
+    """
+    found = _bb.backend_options(backend)
+    if found is None:
+        linked = _bb.backends()
+        text = f"no backend is called `{backend}`{meant(backend, linked)}; there are {linked}"
+        raise _make("BackendError", text, {"kind": "configuration", "got": backend, "expected": ", ".join(linked)})
+    return {name: {"type": kind, "default": default, "about": about} for name, kind, default, about in found}
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -212,7 +229,7 @@ class SessionOptions(_Known):
 
     def _given(self) -> dict[str, Any]:
         """What a session takes of the options."""
-        threads: int = getattr(self, "intra_op_num_threads")
+        threads = whole("intra_op_num_threads", getattr(self, "intra_op_num_threads")) or 0
         if threads < 0:
             raise ValueError(f"`intra_op_num_threads` must be at least 1, or 0 for as many as there are processors; got {threads}")
         return {
@@ -328,6 +345,9 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
             return default_backend()
         if name in linked:
             return name
-        near = meant(name, [*PROVIDERS, *linked])
-        warnings.warn(f"there is no provider {name!r}{near}; there are {get_available_providers()}", stacklevel=3)
+        suffix = "ExecutionProvider"
+        # All names of ONNX Runtime have this end, so that it makes none of them similar.
+        known = [*PROVIDERS] if name.upper() in map(str.upper, PROVIDERS) or not name.endswith(suffix) else []
+        runs = f"the session runs on {default_backend()!r}, and `bb.backends()` lists {linked}"
+        warnings.warn(f"there is no provider {name!r}{meant(name, [*known, *linked])}; {runs}", stacklevel=3)
     return default_backend()

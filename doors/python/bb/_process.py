@@ -46,6 +46,7 @@ ABSENT = {
     "create_and_register_allocator": _MEMORY,
     "create_and_register_allocator_v2": _MEMORY,
     "get_ep_devices": _BACKENDS,
+    "load": "`bb.Session(path)` opens a model",
     "import_capi_exception": "what cannot be imported is an `ImportError` where it is imported",
     "onnxruntime_validation": "`bb.__version__` is the version of the package",
     "register_execution_provider_library": _LIBRARIES,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _bb
+from ._author import warn_of_mistakes
 from ._hints import check_keywords, hinted
 from ._options import (
     RunOptions,
@@ -22,7 +24,7 @@ from ._options import (
 )
 from ._process import Advised
 from ._value import OrtValue
-from .errors import BackendError
+from .errors import BackendError, LimitError, _make
 
 if TYPE_CHECKING:
     from ._binding import IOBinding
@@ -86,6 +88,9 @@ class Session(_bb.Session, Advised):
         "get_input_memory_infos": "values lie in the host's memory, `cpu`",
         "get_output_memory_infos": "values lie in the host's memory, `cpu`",
         "get_provider_graph_assignment_info": "`session.coverage()` says what runs each node",
+        "input_names": "`session.get_inputs()` lists the inputs",
+        "output_names": "`session.get_outputs()` lists the outputs",
+        "predict": "`session.run(feeds)` runs the model",
         "get_tuning_results": "a backend tunes itself, and keeps nothing of it in a model",
         "release_captured_graph": "nothing is captured: a plan is kept for all extents",
         "run_with_ortvaluevector": "`run_with_ort_values` runs the model on values",
@@ -138,6 +143,9 @@ class Session(_bb.Session, Advised):
         elif hasattr(path_or_bytes, "SerializeToString"):
             path_or_bytes = path_or_bytes.SerializeToString()
         model = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
+        if folder is not None and not os.path.isdir(folder):
+            text = f"there is no folder {os.fspath(folder)!r}; `folder` is the folder of the model's external data"
+            raise _make("FileNotFound", text, {"kind": "configuration", "filename": os.fspath(folder)})
         given = {flag: bool(value) for flag, value in flags.items()}
         arguments = (model, folder, name, threads, memory, bound, texts, given)
         try:
@@ -146,8 +154,13 @@ class Session(_bb.Session, Advised):
             if backend is None and chosen == default_backend() and os.environ.get("BB_BACKEND"):
                 error.args = (f"the variable BB_BACKEND names `{chosen}`: {error}",)
             raise
+        except LimitError as error:
+            if limit := re.search(r"the limit `(\w+)`", str(error)):
+                error.args = (f"{error}; raise it: `bb.Session(…, limits={{{limit[1]!r}: …}})`",)
+            raise
         self._arguments = arguments
         self._options = options
+        warn_of_mistakes(name, self.coverage)
         self._input_args = [NodeArg(*port[:3]) for port in self._inputs() if not port[3]]
         self._initializer_args = [NodeArg(*port[:3]) for port in self._inputs() if port[3]]
         self._output_args = [NodeArg(*port[:3]) for port in self._outputs()]
@@ -248,16 +261,36 @@ class Session(_bb.Session, Advised):
         iobinding._run(run_options)
 
     def inspect(self) -> dict[str, Any]:
-        """Describes the model: its inputs, outputs, operators, parameters, and its wrong declarations."""
+        """Describes the model: its inputs, outputs, operators, parameters, and its wrong declarations.
+
+        Returns:
+            `name`, `backend`, `nodes`, `inputs`, `outputs`, `operators`, `parameters`, `warnings`, and `model`, which has what the file says
+            of itself. The page `python.md` explains all keys.
+        """
         return {**json.loads(self._inspect()), "model": json.loads(self._facts())}
 
     def coverage(self) -> dict[str, Any]:
-        """What runs each node on the backend: `native`, `lowered`, `host`, or `unsupported`."""
+        """Reports how each node runs on the backend: `native`, `lowered`, `host`, or `unsupported`.
+
+        Returns:
+            `backend`, `counts`, `needs` (the operations that the backend lacks), and `nodes`; each node has `node`, `operator`, `runs`,
+            `backend`, `missing`, `needs`, `passed_over` and others. The page `python.md` explains all keys.
+        """
         return cast(dict[str, Any], json.loads(self._coverage()))
 
     @hinted
     def profile(self, feeds: Any, runs: int = 10, warmup: int = 1) -> dict[str, Any]:
-        """Runs the model and measures each part of it; the figures are averages of the runs."""
+        """Runs the model and measures each part of it; the figures are averages of the runs.
+
+        Args:
+            feeds: the inputs, as `run` takes them.
+            runs: how many runs are measured.
+            warmup: how many runs precede them.
+
+        Returns:
+            `runs`, `seconds_per_run`, and `rows`; each row has `activity`, `operation`, `node`, `calls_per_run`, `seconds_per_run` and
+            others. The page `python.md` explains all keys.
+        """
         if runs < 1:
             raise ValueError(f"`runs` must be at least 1, got {runs}")
         return cast(dict[str, Any], json.loads(self._profile(feeds, runs, warmup)))
@@ -276,10 +309,14 @@ class Session(_bb.Session, Advised):
 
         Args:
             feeds: the inputs, as `run` takes them.
-            other: the name of a backend, another session, or the expected outputs.
+            other: the name of a backend, another session, or the expected outputs: a list, a dict by name, or the array of the only one.
             rtol: how far numbers may be apart, relative to the numbers of `other`.
             atol: how far numbers may be apart besides.
             per_node: whether to compare what each node makes, rather than the outputs.
+
+        Returns:
+            For each value `value`, `node`, `operator` and `equal`; for numbers `greatest_error`; where values differ `reason`, `at` and
+            `different`.
         """
         from ._compare import compare
 

@@ -13,12 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import onnx
-from onnx import helper
-from onnx.backend.base import Backend, BackendRep, namedtupledict
-
 from . import _bb
 from ._session import Session
+from .errors import MissingPackage
+
+try:
+    import onnx
+    from onnx import helper
+    from onnx.backend.base import Backend, BackendRep, namedtupledict
+except ModuleNotFoundError as error:
+    if error.name != "onnx":
+        raise
+    raise MissingPackage("`bb.backend` needs the package `onnx`: pip install onnx", name="onnx") from None
 
 __all__ = ["BbBackend", "BbRep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 

@@ -43,13 +43,13 @@ class Error(Exception):
     domain: str | None = None
     #: The extents of the node's operands, or of the input that was refused; `None` for unknown shapes and extents.
     shapes: list[tuple[int | None, ...] | None] | None = None
-    #: The element types that belong to `shapes`.
+    #: The element types that belong to `shapes`, in ONNX Runtime's words: `float`, `int64`.
     dtypes: list[str | None] | None = None
-    #: All nodes that cannot run, with their operators, if an error is about several.
+    #: All nodes that cannot run, with their operators, if the error is an `UnsupportedError`.
     nodes: list[tuple[str, str]] | None = None
     #: The name of the input that was refused.
     input: str | None = None
-    #: The expected value or form.
+    #: The expected value or form; types as in `f32[2, 8]`.
     expected: str | None = None
     #: The value or form that was given.
     got: str | None = None
@@ -110,7 +110,9 @@ class BackendError(Error, RuntimeError):
 
 
 class MissingPackage(Error, ImportError):
-    """A package is needed that is not installed."""
+    """A package is needed that is not installed, or that this build does not have."""
+
+    kind: ErrorKind | None = "configuration"
 
 
 class InternalError(Error, RuntimeError):

@@ -4,7 +4,6 @@ use crate::convert::Problem;
 use crate::fields::{OperandInfo, RunInputs};
 use crate::load::LoadError;
 use crate::python_error::PythonError;
-use crate::types;
 use bb::services::{OutOfMemory, Pressure};
 use bb::{BackendHandle, Error, ErrorKind};
 use bb_ir::Error as IrError;
@@ -112,6 +111,7 @@ fn finer(kind: ErrorKind, error: Source<'_>) -> Option<&'static str> {
         }
         ErrorKind::Configuration => match (of_bb, of_ir) {
             (Some(Error::UnknownBackend { .. }), _) => Some("BackendError"),
+            (Some(Error::Write { .. }), _) => Some("FileError"),
             (_, Some(IrError::NoFile { .. } | IrError::ExternalMissing { .. })) => Some("FileNotFound"),
             (_, Some(IrError::NotFile { .. })) => Some("FileError"),
             _ => None,
@@ -232,7 +232,10 @@ impl Details {
             IrError::UnknownOperator { op, domain, .. } => {
                 (self.operator, self.domain) = (Some(op.clone()), Some(domain.clone()));
             }
-            IrError::NoFile { path, .. } | IrError::File { path, .. } | IrError::InFile { path, .. } => {
+            IrError::NoFile { path, .. }
+            | IrError::NotFile { path, .. }
+            | IrError::File { path, .. }
+            | IrError::InFile { path, .. } => {
                 self.file = Some(path.display().to_string());
             }
             IrError::ExternalMissing { location, .. } | IrError::ExternalIo { location, .. } => {
@@ -294,7 +297,9 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
     let mut chain = chain(error, phase.on());
     let kind = phase.kind(error);
     let class = class(phase, kind, &chain);
-    if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
+    let mut details = Details::of(&chain, given);
+    let of_caller = matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded");
+    if of_caller || kind == ErrorKind::WrongInput {
         // Removes the backend's error around the cause, because the caller can correct the cause, and the backend only reported it.
         while chain.len() > 1
             && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. }))
@@ -307,7 +312,9 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
         // Exceptions that do not derive from `Exception`, for example `KeyboardInterrupt`, are raised unchanged.
         return raised.clone_ref(py);
     }
-    let details = Details::of(&chain, given);
+    if class == "UnsupportedError" && details.nodes.is_empty() {
+        details.nodes.extend(details.node.clone().zip(details.operator.clone()));
+    }
     let texts = texts(&chain);
     let error = make(py, class, kind, &texts.join(": "), |fields| {
         fields.set_item("causes", PyTuple::new(py, texts.iter().skip(1))?)?;
@@ -404,14 +411,14 @@ pub(crate) fn raise_problem(
     };
     let message = match fed {
         Some(fed) => {
-            format!("input `{}` is declared as {}: {why}", shown(fed.name), sentence(types::name(fed.ty)))
+            format!("input `{}` is declared as {}: {why}", shown(fed.name), sentence(fed.ty))
         }
         None => why,
     };
     let error = make(py, class, kind, &message, |fields| {
         if let Some(fed) = fed {
             fields.set_item("input", fed.name)?;
-            fields.set_item("expected", types::name(fed.ty))?;
+            fields.set_item("expected", fed.ty.to_string())?;
             fields.set_item("got", crate::convert::type_name(fed.object))?;
         }
         Ok(())

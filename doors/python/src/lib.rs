@@ -52,7 +52,7 @@ mod _bb {
     #[pymodule_export]
     use super::generator::{Generation, Generator};
     #[pymodule_export]
-    use super::report::{backends, limits, operators, pass_switches};
+    use super::report::{backend_options, backends, limits, operator_names, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
 
@@ -61,7 +61,7 @@ mod _bb {
         let advice = bb_core::error::DoorAdvice {
             backend: "the variable `BB_BACKEND_PATH` names libraries of others, and `bb.register` takes a class",
             left_out: "this build of the package does not have it",
-            remove: Some("call `bb.unregister(name)` before"),
+            remove: Some("call `bb.unregister('{name}')` before"),
         };
         advice.give();
         super::loaded::obey_path()

@@ -29,8 +29,14 @@ pub(crate) enum PythonError {
     },
 
     /// The method returned a result of a wrong type or shape.
-    #[error("`{method}` returned {got}, expected {expected}")]
-    Returned { method: String, expected: String, got: String },
+    #[error("`{method}` returned {got}, expected {expected}{advice}")]
+    Returned {
+        method: String,
+        expected: String,
+        got: String,
+        /// How to correct the method, after a semicolon; empty if the cause is unknown.
+        advice: String,
+    },
 
     /// Elements cannot be converted for the method, or its result cannot be read.
     #[error("the elements of a tensor cannot pass through `{method}`")]

@@ -100,14 +100,14 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
             json!({
                 "node": node.node, "operator": node.op, "domain": domain(&node.domain), "opset": node.opset,
                 "backend": node.backend, "runs": runs, "operations": operations, "types_checked": node.checked,
-                "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(), "needs": node.needs(),
                 "passed_over": node.passed_over.iter().map(passed_over).collect::<Vec<_>>(),
             })
         })
         .collect();
     let [native, lowered, host, unsupported] = coverage.counts();
     json!({
-        "backend": handle.name(), "nodes": nodes,
+        "backend": handle.name(), "nodes": nodes, "needs": coverage.needs(),
         "counts": { "native": native, "lowered": lowered, "host": host, "unsupported": unsupported },
     })
     .to_string()
@@ -165,6 +165,44 @@ fn json_of(row: &ProfileRow, runs: f64) -> Json {
 #[pyfunction]
 pub(crate) fn backends() -> Vec<&'static str> {
     bb::Registry::global().entries().map(|entry| entry.name).collect()
+}
+
+/// An option of a backend: the name, the Python type, the default if the backend declares one, and a description.
+type BackendOption = (&'static str, &'static str, Option<String>, &'static str);
+
+/// Lists the options of a backend, except `narrow_floats`; `None` if no backend has the name.
+#[pyfunction]
+pub(crate) fn backend_options(name: &str) -> Option<Vec<BackendOption>> {
+    let entry = bb::Registry::global().entries().find(|entry| entry.name == name)?;
+    let described = |option: &bb::OpenOption| match option {
+        bb::OpenOption::Own(own) => {
+            (own.name, python_type(own.default.type_name()), Some(own.default.to_string()), own.about)
+        }
+        bb::OpenOption::Device => ("device", "str", None, "the name of the device"),
+        bb::OpenOption::Threads => ("threads", "int", None, "the number of threads that compute"),
+        bb::OpenOption::Memory => {
+            ("memory", "int", None, "the greatest number of bytes that the backend uses")
+        }
+        other => {
+            (other.name(), "bool", None, "whether floats of types that the backend lacks may be rounded")
+        }
+    };
+    Some(entry.options.iter().map(described).collect())
+}
+
+/// Returns the Python type of an option.
+fn python_type(of_rust: &'static str) -> &'static str {
+    match of_rust {
+        "i64" | "u64" => "int",
+        "f64" => "float",
+        other => other,
+    }
+}
+
+/// Lists the names of all operators of ONNX; an operator with several versions occurs several times.
+#[pyfunction]
+pub(crate) fn operator_names() -> Vec<&'static str> {
+    bb_ir::opset::versions().map(|version| version.name).collect()
 }
 
 /// Lists the limits on untrusted models and inputs: name, unit, description, and default.

@@ -166,7 +166,7 @@ impl Session {
         run_options: Option<Bound<'py, PyAny>>,
         feeds: Option<Bound<'py, PyAny>>,
         fetch: Option<Bound<'py, PyAny>>,
-        timeout: Option<f64>,
+        timeout: Option<Bound<'py, PyAny>>,
         cancel: Option<Bound<'py, CancelToken>>,
         unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -196,7 +196,8 @@ impl Session {
         if !opened.options.strict {
             compiled.warn(py, &inputs)?;
         }
-        let options = options(run_options.as_ref(), timeout, cancel.as_ref())?;
+        let options =
+            options(run_options.as_ref(), timeout.as_ref().map(seconds).transpose()?, cancel.as_ref())?;
         let run = || opened.compute(&compiled, &inputs);
         let outputs = interrupt::detached(py, options.as_ref(), run)?;
         let outputs = match outputs {
@@ -333,7 +334,10 @@ impl Opened {
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };
         if names.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("the names of outputs must be a list of `str`, got `str`"));
+            let written = names.repr()?;
+            return Err(PyTypeError::new_err(format!(
+                "the names of outputs must be a list of `str`, got `str`: write `[{written}]`"
+            )));
         }
         let list: SmallVec<[Bound<'_, PyString>; 4]> = names
             .try_iter()?
@@ -386,14 +390,16 @@ impl Opened {
                 return Ok(false);
             };
             let absent = object.is_none() && !matches!(port.ty, bb::ir::graph::ValueType::Optional(_));
-            inputs.push(if absent {
-                None
-            } else {
-                let value = feeds::value(&object, &port.ty);
-                Some(value.map_err(|problem| {
-                    let fed = Fed { name: &port.text, ty: &port.ty, object: &object };
-                    raise_problem(py, Phase::Run(&self.handle), problem, Some(&fed))
-                })?)
+            let refused = |problem| {
+                let fed = Fed { name: &port.text, ty: &port.ty, object: &object };
+                raise_problem(py, Phase::Run(&self.handle), problem, Some(&fed))
+            };
+            if absent && !port.optional {
+                return Err(refused(wrong_kind("a value", &object)));
+            }
+            inputs.push(match absent {
+                true => None,
+                false => Some(feeds::value(&object, &port.ty).map_err(refused)?),
             });
             Ok(true)
         };
@@ -491,6 +497,17 @@ fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
         }
     }
     Ok(PyTypeError::new_err("the inputs changed while they were read"))
+}
+
+/// Converts a timeout to seconds.
+fn seconds(timeout: &Bound<'_, PyAny>) -> PyResult<f64> {
+    match timeout.extract() {
+        Ok(seconds) => Ok(seconds),
+        Err(_) => {
+            let got = timeout.repr()?;
+            Err(PyTypeError::new_err(format!("`timeout` must be a number of seconds, got {got}")))
+        }
+    }
 }
 
 /// Converts the options of a run.

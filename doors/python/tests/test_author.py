@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import inspect
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 import weakref
 from pathlib import Path
 
@@ -95,7 +97,7 @@ def test_a_name_is_taken_once(named):
     name = named(OnlyAdd)
     with pytest.raises(bb.BackendError) as raised:
         bb.register(OnlyAdd, name)
-    assert str(raised.value) == f"the name `{name}` is taken: call `bb.unregister(name)` before, or choose another name"
+    assert str(raised.value) == f"the name `{name}` is taken: call `bb.unregister('{name}')` before, or choose another name"
     for taken in ("cpu", "metrics", "first_of"):
         with pytest.raises(bb.BackendError) as raised:
             bb.register(OnlyAdd, taken)
@@ -241,6 +243,51 @@ def test_a_method_with_a_typo_gets_a_warning(named):
     ]
 
 
+def test_names_of_operators_and_of_other_libraries_get_a_warning(named):
+    class Others(OnlyAdd):
+        dtypes = ["float32"]
+
+        def relu(self, x):
+            return np.maximum(x, 0)
+
+        def MatMul(self, a, b):
+            return a @ b
+
+        def subtract(self, a, b):
+            return a - b
+
+        def maximum(self, a, b):
+            return np.maximum(a, b)
+
+        def _softmax(self, x):
+            return x
+
+    class Inherits(NumPy):
+        def matmull(self, a, b):
+            return a @ b
+
+    class Whole(Graphs):
+        def relu(self, x):
+            return x
+
+    never = "is no method of a backend, so `bb` does not call it"
+    for cls, texts in [
+        (Others, [
+            f"`Others.MatMul` {never}; did you mean `matmul`?",
+            "`Others.dtypes` is no attribute of a backend, so `bb` does not read it; did you mean `types`?",
+            f"`Others.maximum` {never}: models run `Max` by primitives, which `bb.primitives()` lists",
+            f"`Others.relu` {never}: models run `Relu` by primitives, which `bb.primitives()` lists",
+            f"`Others.subtract` {never}; did you mean `sub`?",
+        ]),
+        (Inherits, [f"`Inherits.matmull` {never}; did you mean `matmul`?"]),
+        (Whole, []),
+    ]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            named(cls)
+        assert [str(warning.message) for warning in caught] == texts
+
+
 def test_what_is_no_backend_is_refused(named):
     class Stranger:
         pass
@@ -257,6 +304,9 @@ def test_what_is_no_backend_is_refused(named):
     class NoType(bb.Backend):
         types = ["float32", "float31"]
 
+    class OwnName(bb.Backend):
+        types = ["f32"]
+
     class FewTypes(bb.Backend):
         types = ["float32"]
 
@@ -265,13 +315,14 @@ def test_what_is_no_backend_is_refused(named):
             raise OSError("no such device")
 
     for cls, cause, text in [
-        (NotCallable, TypeError, "`NotCallable.add` is `int`, expected a method"),
         (Raises, OSError, "^backend `mine.*` is registered, but not available: `Raises\\(\\)` raised an exception: OSError: no such device$"),
     ]:
         with pytest.raises(bb.BackendError, match=text) as raised:
             bb.Session(add_model(), named(cls))
         assert type(raised.value.__cause__) is cause
     for cls, text in [
+        (NotCallable, "`NotCallable.add` is `int`, expected a method"),
+        (OwnName, "`types` has f32, which is no element type; did you mean `float32`\\?; there are float32"),
         (NoType, "float31, which is no element type; there are float32"),
         (FewTypes, "`types` has float32; every backend has at least float32, bool, and int32 or int64"),
     ]:
@@ -301,8 +352,25 @@ def test_a_method_that_is_missing_is_said_with_what_to_write(named):
     with pytest.raises(bb.UnsupportedError, match=r"`OnlyAdd` has no method `matmul`; write `def matmul\(self, a, b\)`") as raised:
         session.run({"a": X, "b": X.T})
     assert raised.value.node == "product" and raised.value.operator == "MatMul"
+    assert raised.value.nodes == [("product", "MatMul")] and node["needs"] == ["matmul"]
     # What is missing runs elsewhere, if there is an elsewhere.
     assert np.allclose(bb.Session(models.product(), f"first_of({name}, cpu)").run({"a": X, "b": X.T})[0], X @ X.T)
+
+
+def test_coverage_lists_all_methods_to_write(named):
+    ty = models.tensor_type(models.FLOAT, [2, 3])
+    nodes = [models.node("Softmax", ["x"], ["s"]), models.node("Add", ["s", "s"], ["a"]), models.node("Exp", ["a"], ["y"])]
+    coverage = bb.coverage(models.model(nodes, [("x", ty)], [("y", ty)]), backend=named(OnlyAdd))
+    assert [node["runs"] for node in coverage["nodes"]] == ["unsupported", "native", "unsupported"]
+    softmax, add, exp = [node["needs"] for node in coverage["nodes"]]
+    assert softmax == ["reduce_max", "sub", "exp", "reduce_sum", "div"] and add == [] and exp == ["exp"]
+    assert coverage["needs"] == softmax
+
+
+def test_an_operator_that_runs_on_no_type_is_unsupported(named):
+    rows = {row["operator"]: row for row in bb.coverage(backend=named(OnlyAdd))["operators"]}
+    assert rows["Exp"]["runs"] == rows["Softmax"]["runs"] == "unsupported" and rows["Exp"]["types"] == []
+    assert rows["Add"]["runs"] == "native" and "f32" in rows["Add"]["types"]
 
 
 def test_the_primitives_are_listed_with_their_signatures():
@@ -339,6 +407,8 @@ def test_what_is_not_the_result_is_refused(named, result, got):
     # A result that violates the contract is a failure of the backend, in Python as in Rust.
     assert (error.node, error.kind, error.expected) == ("doubled", "device", "float32 of the shape [2, 3]")
     assert re.fullmatch(got, error.got)
+    assert "describe" not in str(error)
+    assert ('; convert it, as in `result.astype("float32")`' in str(error)) == got.startswith("float64")
 
 
 @pytest.mark.parametrize(
@@ -449,6 +519,7 @@ def test_a_tensor_is_any_object(named):
 
     with pytest.raises(bb.RunError, match="`Undescribed.from_host` returned `Boxed`, expected float32") as raised:
         bb.Session(add_model(), named(Undescribed)).run({"x": X})
+    assert "; write `def describe(self, tensor)`, which returns the element type and the shape of a `Boxed`" in str(raised.value)
     assert raised.value.__cause__ is None
 
     class Lies(Boxes):
@@ -538,7 +609,7 @@ def test_element_types_of_ml_dtypes(named):
 
 
 def test_an_element_type_that_numpy_does_not_have_is_an_error(named):
-    if "ml_dtypes" in sys.modules or __import__("importlib.util").util.find_spec("ml_dtypes"):
+    if importlib.util.find_spec("ml_dtypes"):
         pytest.skip("`ml_dtypes` is installed")
     model = models.model(
         [models.node("Cast", ["x"], ["b"], to=models.BFLOAT16), models.node("Cast", ["b"], ["y"], to=models.FLOAT)],
@@ -550,7 +621,14 @@ def test_an_element_type_that_numpy_does_not_have_is_an_error(named):
         def cast(self, x, to, saturate, round_mode):
             return x.astype(to)
 
-    session = bb.Session(model, named(Casts), widen_halves=False)
+    # A class without `types` has those of NumPy, which hold the others.
+    [y] = bb.Session(model, named(Casts), widen_halves=False).run({"x": np.ones(2, np.float32)})
+    assert y.tolist() == [1, 1]
+
+    class Declares(Casts):
+        types = ["float32", "int32", "bool", "bfloat16"]
+
+    session = bb.Session(model, named(Declares), widen_halves=False)
     with pytest.raises(bb.Error, match="NumPy has no elements of bf16; the package `ml_dtypes` has them as `bfloat16`"):
         session.run({"x": np.ones(2, np.float32)})
 
@@ -623,6 +701,38 @@ def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in passed["reason"]
     [node] = bb.Session(add_model(), name).coverage()["nodes"]
     assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda a, b: undefined(a, b), "raised an exception: NameError: name 'undefined' is not defined"),  # noqa: F821
+        (lambda a, b: (a + b).astype(np.float64), "returned float64 of the shape "),
+    ],
+)
+def test_a_mistake_that_first_of_passes_over_is_a_warning(named, wrong, text):
+    name = named(returning(wrong))
+    with pytest.warns(UserWarning) as caught:
+        session = bb.Session(add_model(), f"first_of({name}, cpu)")
+    [warning] = caught
+    assert warning.filename == __file__
+    message = str(warning.message)
+    assert message.startswith(f"`Returning.add` {text}") and message.endswith(
+        "; so node `doubled` (Add) runs on `cpu`; raise `NotImplementedError` in methods that do not run everything"
+    )
+    assert np.array_equal(session.run({"x": X})[0], X + X)
+
+
+def test_what_is_no_mistake_is_no_warning(named):
+    class Refuses(OnlyAdd):
+        def add(self, a, b):
+            raise NotImplementedError("later")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for backend in (Refuses, OnlyAdd):
+            bb.Session(models.product(), f"first_of({named(backend)}, cpu)")
+            bb.Session(add_model(), f"first_of({named(backend)}, cpu)")
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
@@ -860,6 +970,14 @@ def test_execute_gets_a_graph_of_primitives_and_its_constants(named):
     assert len(graph.inputs) == 1 and len(graph.outputs) == 1 and graph.nodes[1].outputs == graph.outputs
     [(name, ones)] = graph.constants.items()
     assert name in graph.nodes[0].inputs and np.array_equal(ones, np.ones(3, np.float32))
+    for wrong, text in [
+        (lambda: graph.nods, "'Graph' object has no attribute 'nods'; did you mean 'nodes'?"),
+        (lambda: graph.nodes[0].parms, "'Node' object has no attribute 'parms'; did you mean 'params'?"),
+        (lambda: bb.Conformance().fails, "'Conformance' object has no attribute 'fails'; did you mean 'failed'?"),
+    ]:
+        with pytest.raises(AttributeError) as raised:
+            wrong()
+        assert str(raised.value) == text
     assert repr(graph) == "<bb.Graph of 2 nodes>" and repr(graph.nodes[0]).startswith("<bb.Node add(")
     [y] = bb.Session(graph.onnx, "cpu").run([np.ones((2, 3), np.float32)])
     assert y == 12
@@ -869,7 +987,8 @@ def test_execute_gets_a_graph_of_primitives_and_its_constants(named):
     ("result", "text"),
     [
         (lambda graph: None, "returned `NoneType`, expected a dict of outputs by name"),
-        (lambda graph: {}, "returned no output"),
+        (lambda graph: {}, "`Whole.execute` returned no outputs, expected the output `.*`: return a value for each name in `graph.outputs`"),
+        (lambda graph: {"b": 1, "a": 2}, "`Whole.execute` returned `a`, `b`, expected the output"),
         (lambda graph: {graph.outputs[0]: 3}, r"returned `int`, expected float32 of the shape \[\]"),
         (lambda graph: {graph.outputs[0]: np.float64(3)}, r"returned float64 of the shape \[\], expected float32"),
         (lambda graph: 1 / 0, "`Whole.execute` raised an exception: ZeroDivisionError"),
@@ -882,6 +1001,49 @@ def test_what_execute_returns_is_checked(named, result, text):
 
     with pytest.raises(bb.RunError, match=text):
         bb.Session(two_nodes(), named(Whole)).run({"x": X})
+
+
+class Adds(Graphs):
+    """A backend that runs graphs of one primitive."""
+
+    primitives = {"add"}
+
+    def execute(self, graph, inputs):
+        assert {node.method for node in graph.nodes} == {"add"}
+        return super().execute(graph, inputs)
+
+
+def test_a_graph_backend_declares_its_primitives(named):
+    name = named(Adds)
+    x = np.ones((2, 3), np.float32)
+    session = bb.Session(two_nodes(), f"first_of({name}, cpu, place=order)")
+    assert [node["backend"] for node in session.coverage()["nodes"]] == [name, "cpu"]
+    assert session.run({"x": x})[0] == 12
+    with pytest.raises(bb.UnsupportedError, match="does not run `reduce_sum`"):
+        bb.Session(two_nodes(), name).run({"x": x})
+
+
+def test_the_primitives_of_a_graph_backend_are_tested_and_the_others_skipped():
+    report = bb.conformance(Adds)
+    assert report.ok, str(report)
+    assert "add" in report.passed and report.skipped["matmul"] == "`primitives` does not have `matmul`"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"add", "matmull"}, "`Wrong.primitives` has 'matmull', which is no primitive; did you mean 'matmul'?; `bb.primitives()` lists them"),
+        ("add", "`Wrong.primitives` must be a list or a set of methods, as in {'add', 'matmul'}, got 'add'"),
+        (3, "`Wrong.primitives` must be a list or a set of methods, as in {'add', 'matmul'}, got 3"),
+    ],
+)
+def test_wrong_declarations_of_primitives_are_refused(wrong, text):
+    for call in (bb.register, bb.conformance):
+        with pytest.raises(TypeError) as raised:
+            call(type("Wrong", (Graphs,), {"primitives": wrong}))
+        assert str(raised.value) == text
+    with pytest.raises(TypeError, match="`Wrong.primitives` is only for a class with `execute`"):
+        bb.register(type("Wrong", (OnlyAdd,), {"primitives": ["add"]}))
 
 
 # Conformance.
@@ -908,6 +1070,38 @@ def test_the_tests_of_primitives_find_mistakes(capfd):
     assert {"matmul", "less", "gather"} <= set(report.failed) and "add" in report.passed and not report.ok
     assert "`Wrong` has no method `gather`; write `def gather(self, data, indices, axis)`" in report.failed["gather"]
     assert "matmul" in str(report) and capfd.readouterr().err == ""
+
+
+def test_the_types_to_declare_are_suggested_once_and_in_python():
+    class Floats(bb.Backend):
+        def add(self, a, b):
+            if a.dtype.kind not in "fb":
+                raise TypeError("floats only")
+            return a + b
+
+        def mul(self, a, b):
+            if a.dtype.kind not in "fb":
+                raise TypeError("floats only")
+            return a * b
+
+    report = bb.conformance(Floats)
+    why = report.failed["mul"]
+    assert "declare those that are\nin the class: `types = [\"float32\", " in why and '"int64"' not in why
+    assert "impl bb::Backend" not in str(report) and "fn types" not in str(report)
+    assert str(report).count("declare those that are") < len(report.failed)
+    missing = importlib.util.find_spec("ml_dtypes") is None
+    assert any("pip install ml_dtypes" in reason for reason in report.skipped.values()) == missing
+
+
+def test_one_method_that_is_wrong_for_integers_takes_no_type_away():
+    class Divides(NumPy):
+        types = None
+
+        def div(self, a, b):
+            return np.true_divide(a, b)
+
+    _, suggests, types = bb.conformance(Divides).failed["div"].partition("declare those that are")
+    assert not suggests or '"int32"' in types
 
 
 class Few(NumPy):

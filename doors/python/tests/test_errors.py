@@ -1,5 +1,7 @@
 """Errors: one class for each reaction of a program, with the details as fields."""
 
+import importlib
+import importlib.util
 import inspect
 import pickle
 import warnings
@@ -57,7 +59,7 @@ def test_the_class_of_an_error_follows_from_its_kind(tmp_path):
     token.cancel()
     assert kind_of(lambda: session.run({"x": row}, cancel=token)) == (bb.Cancelled, "cancelled")
     assert kind_of(lambda: session.run({"x": row}, timeout=0)) == (bb.DeadlineExceeded, "cancelled")
-    assert kind_of(lambda: session.save(tmp_path / "none" / "saved")) == (bb.FileError, "device")
+    assert kind_of(lambda: session.save(tmp_path / "none" / "saved")) == (bb.FileError, "configuration")
     three = models.tensor_type(models.FLOAT, [3])
     strange = models.model([models.node("Strange", ["x"], ["y"])], [("x", three)], [("y", three)])
     assert kind_of(lambda: bb.Session(strange)) == (bb.UnsupportedError, "unsupported")
@@ -69,7 +71,8 @@ def test_a_node_that_fails_is_named_with_its_operator_and_shapes():
         session.run({"a": np.ones((2, 3), np.float32), "b": np.ones((4, 5), np.float32)})
     error = raised.value
     assert (error.node, error.operator, error.domain) == ("product", "MatMul", "")
-    assert error.kind == "wrong-input"
+    assert (error.kind, error.backend) == ("wrong-input", "cpu")
+    assert str(error).startswith("node `product` (MatMul) failed: ")
     assert error.shapes == [(2, 3), (4, 5)] and error.dtypes == ["float", "float"]
     assert error.causes and all(cause in str(error) for cause in error.causes)
     # The session goes on.
@@ -113,6 +116,7 @@ def test_extents_of_one_name_that_differ_are_a_warning():
     [
         ({}, "input `x` is missing"),
         ({"x": np.ones((1, 3), np.float32), "z": 1}, "`z` is no input of the graph"),
+        ({"x": None}, r"input `x` is declared as f32\[n, 3\]: expected a value, got `NoneType`"),
         ({"x": np.ones((1, 3), np.float64)}, "element type f64 must be f32"),
         ({"x": np.ones(3, np.float32)}, "rank 1 must be 2"),
         ({"x": np.ones((1, 4), np.float32)}, "extent 4 of axis 1 must be 3"),
@@ -148,9 +152,10 @@ def test_an_input_that_raises_is_the_cause():
         def __array__(self, dtype=None, copy=None):
             raise KeyError("inside")
 
-    with pytest.raises(bb.InputError, match="input `x` is declared as tensor\\(float\\)") as raised:
+    with pytest.raises(bb.InputError, match="input `x` is declared as f32") as raised:
         bb.Session(models.unary("Neg")).run([Bad()])
     assert isinstance(raised.value.__cause__, KeyError) and raised.value.got.endswith("Bad")
+    assert raised.value.expected.startswith("f32[")
 
 
 def test_operators_that_nothing_runs_are_listed():
@@ -166,8 +171,15 @@ def test_missing_and_unreadable_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file") as raised:
         bb.Session(tmp_path / "none.onnx")
     assert isinstance(raised.value, bb.FileNotFound) and raised.value.filename.endswith("none.onnx")
-    with pytest.raises(bb.FileError, match="expected a file"):
+    with pytest.raises(bb.FileError, match="expected a file") as raised:
         bb.Session(tmp_path)
+    assert raised.value.filename == str(tmp_path)
+    with pytest.raises(bb.FileError, match="saved`: there is no folder `.*none`") as raised:
+        bb.Session(models.unary("Neg")).save(tmp_path / "none" / "saved")
+    assert raised.value.filename == str(tmp_path / "none" / "saved")
+    with pytest.raises(bb.FileNotFound, match="^there is no folder '.*none'; `folder` is the folder of the model's external data$") as raised:
+        bb.Session(models.unary("Neg"), folder=tmp_path / "none")
+    assert (raised.value.kind, raised.value.filename) == ("configuration", str(tmp_path / "none"))
     with pytest.raises(TypeError):
         bb.Session(3)
 
@@ -188,6 +200,18 @@ def test_hostile_bytes_are_refused():
         except bb.Error:
             refused += 1
     assert refused > 500
+
+
+def test_the_interface_of_onnx_names_the_package_that_it_needs():
+    if importlib.util.find_spec("onnx"):
+        assert bb.backend.supports_device("CPU")
+        return
+    with pytest.raises(bb.MissingPackage, match="^`bb.backend` needs the package `onnx`: pip install onnx$") as raised:
+        importlib.import_module("bb.backend")
+    assert (raised.value.kind, raised.value.name) == ("configuration", "onnx")
+    with pytest.raises(AttributeError, match="^bb has no `backend`: `bb.backend` needs the package `onnx`: pip install onnx$"):
+        bb.backend
+    assert not hasattr(bb, "backend")
 
 
 def test_errors_survive_pickling():

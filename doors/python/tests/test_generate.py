@@ -18,8 +18,9 @@ needs_model = pytest.mark.skipif(not built or not MODEL, reason="no language mod
 
 @pytest.mark.skipif(built, reason="this build has language models")
 def test_builds_without_language_models_say_so():
-    with pytest.raises(bb.MissingPackage, match="generate"):
+    with pytest.raises(bb.MissingPackage, match="generate") as raised:
         bb.Generator("model.gguf")
+    assert raised.value.kind == "configuration"
 
 
 @pytest.mark.skipif(not built, reason="this build has no language models")

@@ -40,6 +40,31 @@ def test_the_programs_run_one_after_another(example):
         bb.unregister("mine")
 
 
+def keys_of(report):
+    """Returns the keys of a report, except the names that a model has for its metadata and its sets of operators."""
+    if isinstance(report, list):
+        return {key for entry in report for key in keys_of(entry)}
+    if not isinstance(report, dict):
+        return set()
+    return {*report} | {key for name, value in report.items() if name not in ("metadata", "opsets") for key in keys_of(value)}
+
+
+def test_the_keys_of_reports_are_explained(example):
+    session = bb.Session("model.onnx")
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    wrong = [output + 1 for output in session.run(feeds)]
+    for name, report in {
+        "inspect()": session.inspect(),
+        "coverage()": session.coverage(),
+        'bb.coverage(backend="cpu")': bb.coverage(backend="cpu"),
+        "profile(feeds)": session.profile(feeds),
+        "compare(feeds, other)": session.compare(feeds, wrong),
+    }.items():
+        [row] = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
+        explained = set(re.findall(r"`(\w+)`", row))
+        assert keys_of(report) <= explained, f"{name}: {keys_of(report) - explained}"
+
+
 def test_the_options_of_backends_can_be_given(example):
     options = re.findall(r"`(backend_options=\{.*?\}|backend=\"cpu\(.*?\)\")`", PAGE)
     assert len(options) == 2

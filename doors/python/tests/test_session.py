@@ -68,7 +68,7 @@ def test_fetch_names_the_value_that_is_meant(two):
     with pytest.raises(bb.OutputError) as raised:
         session.run({"x": X}, fetch=["mimus"])
     assert str(raised.value) == text and (raised.value.got, raised.value.expected) == ("mimus", "y, z")
-    with pytest.raises(TypeError, match="list of `str`, got `str`"):
+    with pytest.raises(TypeError, match=r"list of `str`, got `str`: write `\['.*'\]`$"):
         session.run("y", {"x": X})
     with pytest.raises(TypeError, match="must be `str`, got `int`"):
         session.run([1], {"x": X})
@@ -180,10 +180,48 @@ def test_threads_and_backends_are_chosen(two):
         bb.Session(two).run(["nothing"], [X])
 
 
+def test_the_options_of_a_backend_are_listed(two):
+    options = bb.backend_options("cpu")
+    assert {"threads", "memory"} <= set(options)
+    assert options["threads"] == {"type": "int", "default": None, "about": "the number of threads that compute"}
+    for name, option in options.items():
+        assert option["type"] in ("int", "float", "bool", "str") and option["about"], name
+    with pytest.raises(bb.BackendError) as raised:
+        bb.backend_options("cup")
+    assert str(raised.value).startswith("no backend is called `cup`; did you mean 'cpu'?; there are [")
+    assert (raised.value.kind, raised.value.got) == ("configuration", "cup")
+
+
+def test_a_timeout_of_another_kind_is_named(two):
+    with pytest.raises(TypeError, match="^`timeout` must be a number of seconds, got '1'$"):
+        bb.Session(two).run({"x": X}, timeout="1")
+    assert len(bb.Session(two).run({"x": X}, timeout=60)) == 2
+
+
+def test_a_provider_that_is_not_there_says_which_backend_runs(two):
+    with pytest.warns(UserWarning) as caught:
+        bb.Session(two, providers=["CUDAExecutionProvider", "CpuExecutionProvider"])
+    there = f"the session runs on 'cpu', and `bb.backends()` lists {bb.backends()}"
+    assert [str(warning.message) for warning in caught] == [
+        f"there is no provider 'CUDAExecutionProvider'; {there}",
+        f"there is no provider 'CpuExecutionProvider'; did you mean 'CPUExecutionProvider'?; {there}",
+    ]
+
+
+def test_a_number_of_threads_of_another_kind_names_the_option(two):
+    options = bb.SessionOptions()
+    options.intra_op_num_threads = "2"
+    with pytest.raises(TypeError, match="^`intra_op_num_threads` must be a whole number, got '2'$"):
+        bb.Session(two, options)
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
         (lambda session: session.get_input, "'Session' object has no attribute 'get_input'; did you mean 'get_inputs'?"),
+        (lambda session: session.predict, "bb has no `Session.predict`: `session.run(feeds)` runs the model"),
+        (lambda session: session.input_names, "bb has no `Session.input_names`: `session.get_inputs()` lists the inputs"),
+        (lambda session: bb.load, "bb has no `load`: `bb.Session(path)` opens a model"),
         (lambda session: session.strange, "'Session' object has no attribute 'strange'"),
         (lambda session: bb.SessionOptions().intra_op_threads, "'SessionOptions' object has no attribute 'intra_op_threads'; did you mean 'intra_op_num_threads'?"),
         (lambda session: bb.RunOptions().terminat, "'RunOptions' object has no attribute 'terminat'; did you mean 'terminate'?"),
@@ -307,6 +345,30 @@ def test_compare_says_how_far_values_are_apart(two):
     assert "float64 expected, got float32" in first["reason"]
 
 
+def test_compare_takes_expected_outputs_by_name_and_a_single_one(two):
+    session = bb.Session(two)
+    y, z = session.run({"x": X})
+    assert all(row["equal"] for row in session.compare({"x": X}, {"z": z, "y": y}))
+    assert [row["equal"] for row in session.compare({"x": X}, {"y": y, "z": z + 1})] == [True, False]
+    one = bb.Session(models.unary("Neg", shape=[1, 3]))
+    assert [row["equal"] for row in one.compare({"x": X}, -X)] == [True]
+    assert [row["equal"] for row in one.compare({"x": X}, X)] == [False]
+    for wrong, error, text in [
+        ({"y": y, "zz": z}, ValueError, "the model has no output 'zz'; did you mean 'z'?; its outputs are ['y', 'z']"),
+        ({"y": y}, ValueError, "the expected value of the output 'z' is missing"),
+        ([y], ValueError, "the model has 2 outputs, got 1 expected ones"),
+        (
+            y,
+            TypeError,
+            "`other` must be the name of a backend, a session, or the expected outputs as a list, or a dict by name, got `ndarray`; the"
+            " outputs are ['y', 'z']",
+        ),
+    ]:
+        with pytest.raises(error) as raised:
+            session.compare({"x": X}, wrong)
+        assert str(raised.value) == text
+
+
 def test_importing_needs_numpy_alone():
     code = "import sys, bb; print([m for m in ('onnx', 'ml_dtypes', 'onnxruntime') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.sep)
@@ -314,7 +376,8 @@ def test_importing_needs_numpy_alone():
 
 
 def test_limits_bound_what_comes_from_strangers(two):
-    with pytest.raises(bb.LimitError, match="at most 2 allowed by the limit `nodes`|at most 2 allowed"):
+    with pytest.raises(bb.LimitError, match=r"at most 2 allowed by the limit `nodes`, got 3; raise it: `bb.Session\(…, limits=\{'nodes': …\}\)`$") as raised:
         bb.Session(two, limits={"nodes": 2})
+    assert raised.value.kind == "limit"
     with pytest.raises(bb.Error, match="no limit `node`"):
         bb.Session(two, limits={"node": 2})

@@ -130,6 +130,24 @@ fn coverage_considers_element_types() {
 }
 
 #[test]
+fn coverage_lists_the_operations_that_a_backend_refuses() {
+    let hook: Hook = |op, _, _| {
+        let refused = bb::ir::Error::Unsupported { op: op.spec().method, dtype: DataType::F32 };
+        matches!(op, Primitive::Exp | Primitive::Log).then(|| Err(Error::from(refused).into()))
+    };
+    let nodes = vec![node("Exp", &["x"], &["a"]), node("Log", &["a"], &["b"]), node("Exp", &["b"], &["z"])];
+    let found = coverage(model(&[("x", &[2])], nodes, &[("z", &[2])]), hook);
+    assert_eq!(found.nodes.iter().map(|node| node.needs()).collect::<Vec<_>>(), [["exp"], ["log"], ["exp"]]);
+    assert_eq!(found.needs(), ["exp", "log"]);
+    assert_eq!(
+        coverage(model(&[("x", &[2])], vec![node("Neg", &["x"], &["z"])], &[("z", &[2])]), hook).needs(),
+        [""; 0]
+    );
+    let exp = matrix(hook).rows.into_iter().rfind(|row| row.name == "Exp").unwrap();
+    assert!(exp.served.is_empty() && exp.how == How::Unsupported, "{exp:?}");
+}
+
+#[test]
 fn a_node_whose_result_only_a_branch_reads_is_reported() {
     let then = vec![node("Mul", &["a", "x"], &["t"])];
     let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], then, &["t"]);

@@ -7,7 +7,7 @@ use super::outcome::{examined, outcome};
 use super::report::{Case, Outcome, Report};
 use super::{Failure, find};
 use crate::Call;
-use crate::hint::hint;
+use crate::hint::{TypesDeclaration, hint};
 use crate::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use bb_core::error::causes;
 use bb_core::{Backend, BackendRuntime, DataType, Declared, Runtime};
@@ -103,7 +103,7 @@ impl Suite {
         if !self.on.capabilities().types.is_all() {
             return None;
         }
-        hint(DataType::ALL, |call: &Call| {
+        hint(DataType::ALL, TypesDeclaration::RUST, |call: &Call| {
             let operands: Vec<_> = call.inputs.iter().cloned().map(Some).collect();
             self.on.try_call(call.op.spec(), &operands, &call.params).is_ok()
         })

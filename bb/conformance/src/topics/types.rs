@@ -41,8 +41,9 @@ pub fn element_types(on: &Subject<'_>) {
     for &from in &claimed {
         let x = on.bring(&sample(from, &[2]));
         for &to in &others {
+            let name = on.declaration_name();
             let succeeded =
-                || format!("{} succeeded, but `fn types` does not declare {to}: declare it, or", on.last());
+                || format!("{} succeeded, but `{name}` does not declare {to}: declare it, or", on.last());
             let cast = on.cast(&x, to, true, RoundMode::Up);
             refused_type(cast, Primitive::Cast, Some(to), &[to], succeeded);
         }
@@ -98,7 +99,8 @@ fn unclaimed(on: &Subject<'_>, call: &Call) {
     {
         return assert_unsupported(Err::<(), _>(error), Primitive::Constant, &[dtype]);
     }
+    let name = on.declaration_name();
     let succeeded =
-        || format!("{call} succeeded, but `fn types` does not declare {}: declare it, or", one_of(&others));
+        || format!("{call} succeeded, but `{name}` does not declare {}: declare it, or", one_of(&others));
     refused_type(call.run(on), call.op, None, &others, succeeded);
 }

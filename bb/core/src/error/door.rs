@@ -11,8 +11,8 @@ pub struct DoorAdvice {
     pub backend: &'static str,
     /// How to get operators and decoders that this build lacks, for example "this library was built without them".
     pub left_out: &'static str,
-    /// How to remove a backend that the program added, for example "call `bb.unregister(name)` before"; `None` if that
-    /// is impossible.
+    /// How to remove a backend that the program added, where `{name}` becomes its name, for example "call
+    /// `bb.unregister('{name}')` before"; `None` if that is impossible.
     pub remove: Option<&'static str>,
 }
 
@@ -42,7 +42,9 @@ pub(crate) fn link(feature: &str, package: &str) -> String {
 pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
     match DoorAdvice::given() {
         Some(_) => {
-            format!("open `first_of(this, other)`, where `other` is the name of a backend that {does}")
+            format!(
+                "open `first_of(this, other)`, where `this` is the name of this backend, and `other` of one that {does}"
+            )
         }
         None => format!("bind the node to a backend that {does}: `.bind_node(\"{node}\", …)`"),
     }

@@ -128,6 +128,9 @@ impl Error {
             Error::Cancelled | Error::DeadlineExceeded | Error::Abandoned | Error::Gone { .. } => {
                 ErrorKind::Cancelled
             }
+            Error::Write { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                ErrorKind::Configuration
+            }
             // A result that violates the contract is a failure of the backend.
             Error::Write { .. }
             | Error::OutputCount { .. }

@@ -2,7 +2,9 @@
 
 use super::DoorAdvice;
 use crate::OpenOption;
-use bb_ir::text::{listed, shown};
+use bb_ir::text::{listed, sentence, shown};
+use std::io;
+use std::path::Path;
 
 /// The names of the backends of this repository, with their crates.
 const CRATES: [(&str, &str); 6] = [
@@ -150,11 +152,21 @@ pub(super) fn of_backend(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" for `{}`", shown(name)) }
 }
 
+/// Returns a phrase with the folder of a file that cannot be written because the folder does not exist.
+pub(super) fn no_folder(path: &Path, source: &io::Error) -> String {
+    match path.parent() {
+        Some(folder) if source.kind() == io::ErrorKind::NotFound && !folder.as_os_str().is_empty() => {
+            format!(": there is no folder `{}`", sentence(folder.display()))
+        }
+        _ => String::new(),
+    }
+}
+
 /// Describes the backend that already has a name, and how to free the name if the program added the backend.
-pub(super) fn taken(by: &str, added: bool) -> String {
+pub(super) fn taken(name: &str, by: &str, added: bool) -> String {
     match (DoorAdvice::given(), added) {
         (Some(DoorAdvice { remove: Some(remove), .. }), true) => {
-            format!(": {remove}, or choose another name")
+            format!(": {}, or choose another name", remove.replace("{name}", name))
         }
         (Some(_), _) => ": choose another name".to_owned(),
         (None, true) => format!(" by `{}`: remove that one before, or choose another name", shown(by)),

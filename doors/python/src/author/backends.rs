@@ -132,6 +132,10 @@ impl Backend for Graphs {
         true
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.on.runs(op)
+    }
+
     fn compile(
         &self,
         module: Module,

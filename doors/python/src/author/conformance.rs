@@ -1,12 +1,13 @@
 //! Runs the conformance tests one at a time, so that Ctrl-C can end them between two tests.
 
 use super::backends::{Graphs, Methods};
+use super::declared::declaration;
 use super::named::Maker;
 use crate::failure::{Phase, raise, told};
 use crate::interrupt;
 use bb::{Backend, BackendHandle};
 use bb_conformance::onnx::{self, Outcome};
-use bb_conformance::{Subject, tests};
+use bb_conformance::{Subject, TypesDeclaration, tests};
 use bb_ir::text::sentence;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -28,21 +29,28 @@ pub(crate) fn conformance_tests(
     if let Ok(name) = author.extract::<String>() {
         // Tests the author's code without the element types that the runtime emulates.
         let written = interrupt::detached(py, None, || bb::Registry::global().as_written(&name))?;
-        return on(py, &written.map_err(|error| raise(py, Phase::Open, &error, None))?);
+        let written = written.map_err(|error| raise(py, Phase::Open, &error, None))?;
+        return on(py, &Subject::new(&written));
     }
     let maker = Maker::new(author, base);
     let instance = maker.instance(py)?;
+    let chosen = !author.getattr("types")?.is_none();
     match instance.runs_graphs() {
-        true => on(py, &Graphs::new(instance)),
-        false => on(py, &Methods { on: instance }),
+        true => on(py, &written_here(&Graphs::new(instance), chosen)),
+        false => on(py, &written_here(&Methods { on: instance }, chosen)),
     }
 }
 
+/// Returns the subject for an author's backend, whose messages contain Python. `chosen` says whether the author declares element types.
+fn written_here<B: Backend>(backend: &B, chosen: bool) -> Subject<'_> {
+    let in_python = TypesDeclaration { name: "types", source: declaration };
+    Subject::new(backend).with_declaration(in_python, chosen)
+}
+
 /// Runs all tests on a backend.
-fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
-    let subject = Subject::new(backend);
+fn on(py: Python<'_>, subject: &Subject<'_>) -> PyResult<Vec<Tested>> {
     let one = |test: &bb_conformance::Test| {
-        let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
+        let ran = interrupt::detached(py, None, || quietly(|| test.run(subject)))?;
         Ok((test.name, ran.err()))
     };
     tests().iter().map(one).collect()

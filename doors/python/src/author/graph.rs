@@ -10,6 +10,7 @@ use bb::{DataType, Module, Shape, Tensor, TensorData};
 use bb_ir::graph::ValueId;
 use bb_ir::infer;
 use prost::Message;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use smallvec::SmallVec;
@@ -163,6 +164,10 @@ impl Graph {
         Ok(PyBytes::new(py, &model.encode_to_vec()))
     }
 
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        Err(no_attribute(slf.as_any(), name)?)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         format!("<bb.Graph of {} nodes>", self.nodes.bind(py).len())
     }
@@ -226,6 +231,10 @@ pub(crate) struct Node {
 
 #[pymethods]
 impl Node {
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        Err(no_attribute(slf.as_any(), name)?)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let Node { method, inputs, outputs, params, .. } = self;
         Ok(format!(
@@ -235,4 +244,13 @@ impl Node {
             outputs.bind(py).repr()?
         ))
     }
+}
+
+/// Returns the error for an attribute that an object does not have. It suggests the most similar one.
+fn no_attribute(object: &Bound<'_, PyAny>, name: &str) -> PyResult<PyErr> {
+    let text = format!("'{}' object has no attribute '{name}'", object.get_type().name()?);
+    let hints = object.py().import(intern!(object.py(), "bb._hints"))?;
+    Ok(PyErr::from_value(
+        hints.call_method1(intern!(object.py(), "no_attribute"), (text, name, object.dir()?))?,
+    ))
 }

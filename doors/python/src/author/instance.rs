@@ -1,5 +1,6 @@
 //! An author's object: collects its methods and calls them.
 
+use super::declared::{declared, primitives};
 use super::ending::attached;
 use super::tensor::PythonTensor;
 use super::{params, steps};
@@ -14,7 +15,7 @@ use numpy::{PyArrayDescr, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
@@ -41,6 +42,8 @@ pub(crate) struct Instance {
     to_host: Option<Py<PyAny>>,
     describe: Option<Py<PyAny>>,
     types: DataTypes,
+    /// The primitives that `execute` runs; `None` means all.
+    primitives: Option<Vec<Primitive>>,
 }
 
 impl Instance {
@@ -48,8 +51,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `TypeError` if the object's class does not inherit from `base`, if a method is not callable, and for element types that `bb` does
-    /// not have; exceptions that the object raises.
+    /// `TypeError` if the object's class does not inherit from `base`, if a method is not callable, and for element types and primitives
+    /// that `bb` does not have; exceptions that the object raises.
     pub(super) fn new(object: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> PyResult<Instance> {
         let class = object.get_type();
         let name = class.name()?.to_string();
@@ -80,13 +83,20 @@ impl Instance {
             to_host: replaced("to_host")?,
             describe: replaced("describe")?,
             types: declared(&object.getattr("types")?)?,
+            primitives: primitives(&object.getattr("primitives")?)?,
             class: name,
         })
     }
 
-    /// Returns the element types that the author declares, or all if there is no declaration.
+    /// Returns the element types that the author declares. Without a declaration, these are all that NumPy and the installed `ml_dtypes`
+    /// have.
     pub(super) fn types(&self) -> DataTypes {
         self.types
+    }
+
+    /// Returns whether `execute` runs a primitive. Constants are converted by `from_host`.
+    pub(super) fn runs(&self, op: Primitive) -> bool {
+        op == Primitive::Constant || self.primitives.as_ref().is_none_or(|runs| runs.contains(&op))
     }
 
     /// Returns whether the object runs whole graphs.
@@ -177,8 +187,8 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// The exception that the method raised; [`PythonError::Returned`] if it does not return a dict; [`bb::Error::MissingOutput`]; and
-    /// [`PythonError::Returned`] if the type or shape of an output does not match the graph.
+    /// The exception that the method raised; [`PythonError::Returned`] if it does not return a dict, or if an output is missing or its type
+    /// or shape does not match the graph.
     pub(super) fn execute<'a>(
         &self,
         graph: &Py<super::Graph>,
@@ -202,14 +212,22 @@ impl Instance {
                     method: self.path(METHOD),
                     expected,
                     got: shown(&results, self.kind(&results).ok().flatten()),
+                    advice: String::new(),
                 });
             };
             let output = |(name, (dtype, shape)): &(String, Kind)| -> Result<_, PythonError> {
                 let found = results.get_item(name).map_err(|raised| self.raised(METHOD, py, raised))?;
                 let found = found.ok_or_else(|| {
-                    let mut made: Vec<String> = results.keys().iter().map(|name| name.to_string()).collect();
+                    let mut made: Vec<String> =
+                        results.keys().iter().map(|name| format!("`{name}`")).collect();
                     made.sort_unstable();
-                    bb::Error::MissingOutput { name: name.clone(), made }
+                    let got = if made.is_empty() { "no outputs".to_owned() } else { made.join(", ") };
+                    PythonError::Returned {
+                        method: self.path(METHOD),
+                        expected: format!("the output `{name}`"),
+                        got,
+                        advice: ": return a value for each name in `graph.outputs`".to_owned(),
+                    }
                 })?;
                 Ok((name.clone(), self.taken(METHOD, &found, (*dtype, &shape[..]))?))
             };
@@ -291,6 +309,7 @@ impl Instance {
             method: self.path(method),
             expected: format!("a list of {} tensors", expected.len()),
             got,
+            advice: String::new(),
         };
         let listed = listed.ok_or_else(|| wrong(shown(objects, None)))?;
         if listed.len() != expected.len() {
@@ -361,9 +380,25 @@ impl Instance {
         object: &Bound<'_, PyAny>,
         kind: Option<Kind>,
     ) -> PythonError {
+        let advice = match &kind {
+            Some((got, _)) if *got != dtype && object.hasattr("astype").unwrap_or_default() => {
+                format!("; convert it, as in `result.astype(\"{}\")`", python_name(dtype))
+            }
+            None if self.describe.is_none() && is_undescribed(object) => format!(
+                "; write `def describe(self, tensor)`, which returns the element type and the shape of a `{}`",
+                type_name(object)
+            ),
+            _ => String::new(),
+        };
         let (expected, got) = (written(dtype, shape), shown(object, kind));
-        PythonError::Returned { method: self.path(method), expected, got }
+        PythonError::Returned { method: self.path(method), expected, got, advice }
     }
+}
+
+/// Returns whether an object may be a tensor of a library that does not report an element type and a shape. Python's own types are not.
+fn is_undescribed(object: &Bound<'_, PyAny>) -> bool {
+    let module = object.get_type().module();
+    arrays::as_array(object).is_none() && module.is_ok_and(|module| module != "builtins")
 }
 
 /// Returns whether an exception is NumPy's error for writing to a read-only array.
@@ -422,7 +457,7 @@ fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Optio
 
 /// Parses an element type: a type of NumPy or of `ml_dtypes`, its name, or a type of another library with the same name, for example
 /// `torch.float32`.
-fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+pub(super) fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     if object.is_none() {
         return Ok(None);
     }
@@ -435,38 +470,6 @@ fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     }
     let descr = PyArrayDescr::new(object.py(), object);
     Ok(descr.ok().and_then(|descr| of_elements(elements(&descr))))
-}
-
-/// Parses the element types that a class declares.
-pub(super) fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
-    if types.is_none() {
-        return Ok(DataTypes::ALL);
-    }
-    const EXAMPLE: &str = "as in `types = [\"float32\", \"int32\", \"bool\"]`";
-    if types.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(format!(
-            "`types` is a text; expected a list of element types, {EXAMPLE}"
-        )));
-    }
-    let mut all = Vec::new();
-    for entry in types.try_iter()? {
-        let entry = entry?;
-        let dtype = element_type(&entry)?;
-        all.push(dtype.ok_or_else(|| {
-            let known: Vec<&str> = DataType::ALL.iter().map(|dtype| python_name(*dtype)).collect();
-            let known = known.join(", ");
-            PyTypeError::new_err(format!("`types` has {entry}, which is no element type; there are {known}"))
-        })?);
-    }
-    let declared = DataTypes::of(&all);
-    if bb_core::runtime::check_types("types", declared).is_err() {
-        let got = all.iter().map(|dtype| python_name(*dtype)).collect::<Vec<_>>().join(", ");
-        return Err(PyTypeError::new_err(format!(
-            "`types` has {}; every backend has at least float32, bool, and int32 or int64, {EXAMPLE}",
-            if got.is_empty() { "nothing" } else { &got }
-        )));
-    }
-    Ok(declared)
 }
 
 /// Formats an element type and a shape, as in `float32 of the shape [2, 3]`.

@@ -6,6 +6,7 @@
 
 mod backends;
 mod conformance;
+mod declared;
 mod ending;
 mod graph;
 mod instance;

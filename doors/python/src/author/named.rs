@@ -1,8 +1,9 @@
 //! Registers authors' backends under a name.
 
 use super::backends::{Graphs, Methods};
+use super::declared::declared;
 use super::ending::attached;
-use super::instance::{Instance, declared};
+use super::instance::Instance;
 use super::params;
 use crate::failure::{Phase, raise};
 use crate::python_error::PythonError;
