@@ -26,7 +26,7 @@ const TILE: usize = 12;
 /// The minimum number of queries that makes packing the keys worthwhile.
 const PACKED: usize = 9;
 
-/// The operands. Their extents fit each other, and none of them is 0.
+/// The operands. Their extents fit each other. All extents are positive.
 struct Attention<'a> {
     q: &'a Array,
     k: &'a Array,

@@ -48,7 +48,7 @@ struct Unit {
     count: usize,
 }
 
-/// The operands. Their extents fit each other, and none of them is 0.
+/// The operands. Their extents fit each other. All extents are positive.
 struct Ragged<'a> {
     q: &'a Array,
     keys: PagedCache<'a>,
