@@ -46,7 +46,7 @@ const HEAD: &str = "\
  * links the library `bb_host`.
  *
  * Status     A function that may fail returns `BB_OK` or another status. If it fails, it writes the reason to its `bb_error`, if it has
- *            one, and the other results are not valid.
+ *            one. A pointer to a session or a run is null then, and the other results are not valid.
  * Texts      A `bb_text` is UTF-8 with a number of bytes, and no zero ends it: print it with `%.*s`. A zero ends each `const char *`.
  * Arguments  Lists, texts, tensors and structures are lent for the call. A function that needs them later copies them. A list without
  *            items may be null.

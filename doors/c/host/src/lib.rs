@@ -44,6 +44,20 @@ fn null(what: &str) -> Failed {
     Failed::new(bb::ErrorKind::WrongInput, format!("expected {what}, got null"))
 }
 
+/// Returns the caller's place for a pointer, and sets the pointer to null, so that it is null if the function fails.
+///
+/// # Safety
+///
+/// `into` is null, or points to memory for a pointer.
+unsafe fn cleared<'a, T>(into: *mut *mut T) -> Option<&'a mut *mut T> {
+    if !into.is_null() {
+        // SAFETY: the caller upholds the safety contract of this function. The memory may not be initialised, so it is only written.
+        unsafe { into.write(std::ptr::null_mut()) }
+    }
+    // SAFETY: as above.
+    unsafe { into.as_mut() }
+}
+
 /// Returns a list that the caller lends.
 ///
 /// # Safety

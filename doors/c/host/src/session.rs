@@ -1,7 +1,7 @@
 //! The functions for sessions. A session is a model that is ready to run.
 
 use crate::model::{ModelFacts, ModelSource, Told};
-use crate::{dropped, ended, failed_to_load, given, null, options};
+use crate::{cleared, dropped, ended, failed_to_load, given, null, options};
 use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
@@ -145,7 +145,7 @@ unsafe fn give<'a>(
     let body = || {
         crate::speak();
         // SAFETY: the caller upholds the safety contract of this function.
-        let (name, session) = unsafe { (ended(backend, "the name of a backend")?, session.as_mut()) };
+        let (session, name) = unsafe { (cleared(session), ended(backend, "the name of a backend")?) };
         let session = session.ok_or_else(|| null("a place for a session"))?;
         obey_the_environment()?;
         // SAFETY: as above.

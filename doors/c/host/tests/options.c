@@ -19,6 +19,13 @@ static void expect(int line, int32_t status, int32_t expected, const char *words
 }
 #define EXPECT(status, expected, words) expect(__LINE__, (status), (expected), (words))
 
+static void *set; /* An address that is not null. */
+static void is_null(int line, const void *pointer) {
+    if (pointer == NULL) return;
+    fprintf(stderr, "line %d: the pointer is not null after a failure\n", line);
+    exit(1);
+}
+
 static bb_text of(const char *name) { return (bb_text){name, strlen(name)}; }
 
 static void *cancels(void *cancel) {
@@ -29,10 +36,15 @@ static void *cancels(void *cancel) {
 
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
-    bb_session *session = NULL;
+    set = &error;
+    bb_session *session = set;
 
     bb_named limit = {of("limits.model_bytes"), of("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "model_bytes");
+    is_null(__LINE__, session);
+    session = set;
+    EXPECT(bb_session_open(argv[1], NULL, (bb_named_list){0}, &session, &error), BB_WRONG_INPUT, "expected the name of a backend in UTF-8, got null");
+    is_null(__LINE__, session);
     bb_named unknown_limit = {of("limits.colour"), of("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
     bb_named unknown = {of("colour"), of("red")};
@@ -92,7 +104,12 @@ int main(int argc, char **argv) {
     names[0] = of("y");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     bb_run_free(run);
+    run = set;
+    EXPECT(bb_session_run(NULL, NULL, 0, &run, &error), BB_WRONG_INPUT, "expected a session, got null");
+    is_null(__LINE__, run);
+    run = set;
     EXPECT(bb_session_run_with(session, NULL, 1, NULL, &run, &error), BB_WRONG_INPUT, "the list of inputs has 1 entries, but its pointer is null");
+    is_null(__LINE__, run);
     bb_session *none = NULL;
     EXPECT(bb_session_open_bytes((bb_text){NULL, 9}, "cpu", (bb_named_list){0}, &none, &error), BB_WRONG_INPUT, "the model has 9 entries, but its pointer is null");
     options.values = (bb_texts){NULL, 2};
@@ -107,6 +124,7 @@ int main(int argc, char **argv) {
     names[0] = of("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");
     EXPECT(bb_session_run(session, inputs, 1, &run, &error), BB_WRONG_INPUT, "input `x` is missing");
+    is_null(__LINE__, run);
     if (strstr(text, "failed") != NULL) {
         fprintf(stderr, "the backend is blamed for the caller's mistake: %s\n", text);
         return 1;
