@@ -970,7 +970,7 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// A backend that takes whole graphs does not run a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    /// A backend does not run a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     #[error("the backend does not run `{op}`")]
     NoPrimitive {
         /// The method of the primitive.

@@ -282,7 +282,8 @@ struct bb_memory {
  * The primitives. Each computes its documented result, as ONNX does. The host has checked the operands and parameters: types and
  * shapes fit. The function makes `count` tensors, of the types and shapes that `results` states, and puts them there. Axes may be
  * negative, and then count from the end. Operands are lent for the call: the host may release one after it, so a result that uses
- * memory of an operand must keep this memory. A function for a primitive that the backend lacks returns `BB_UNSUPPORTED`.
+ * memory of an operand must keep this memory. All functions but `constant` may be null: the backend then does not run this
+ * primitive, and other backends get its nodes. A function that lacks only some element types returns `BB_UNSUPPORTED` for them.
  */
 struct bb_primitives {
     /* The size of this structure. */
@@ -653,7 +654,7 @@ struct bb_library {
     /* `BB_PRIMITIVES`: which primitives the library was compiled with. */
     uint64_t fingerprint;
 
-    /* The primitives. A backend that runs whole graphs may have only `constant`. */
+    /* The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs. */
     const bb_primitives *primitives;
 
     /*
@@ -687,7 +688,10 @@ struct bb_library {
     /* Optional: calls `device` with each device. */
     int32_t (*devices)(bb_device device, void *context, bb_error *error);
 
-    /* Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does. */
+    /*
+     * Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that has `compile` and lacks a primitive
+     * does.
+     */
     uint8_t (*whole_graphs)(bb_backend *backend);
 
     /*

@@ -394,6 +394,10 @@ impl Backend for LoadedBackend {
         self.0.whole_graphs
     }
 
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.0.whole_graphs || calls::has(&self.0.library.0.primitives, op)
+    }
+
     fn wrapped(error: &LoadedError) -> Option<&Error> {
         match error {
             LoadedError::Bb(error) => Some(error),

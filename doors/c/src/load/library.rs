@@ -388,11 +388,13 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
     if takes_graphs {
         missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")));
     }
-    let has = |op: &&Primitive| !super::calls::has(primitives, **op);
+    let has = |op: &Primitive| super::calls::has(primitives, *op);
     // If the pointer to the primitives is null, that is reported as one mistake instead of listing every primitive.
     let listed = Primitive::ALL.iter().filter(|_| !table.primitives.is_null());
-    let needed = listed.filter(|op| !takes_graphs || **op == Primitive::Constant);
-    missing.extend(needed.filter(has).map(|op| format!("the primitive `{}`", op.spec().method)));
+    // Other primitives may be null: the backend then does not run them. A table without any function is a mistake, except for graphs.
+    let empty = !takes_graphs && !Primitive::ALL.iter().any(has);
+    let needed = listed.filter(|op| empty || **op == Primitive::Constant);
+    missing.extend(needed.filter(|op| !has(op)).map(|op| format!("the primitive `{}`", op.spec().method)));
     match missing.is_empty() {
         true => Ok(()),
         false => Err(LoadError::Lacks { path: path.to_owned(), missing }),

@@ -49,16 +49,17 @@ fn functions_that_are_missing_are_named() {
     let (table, primitives) = good();
     let message = message(
         Library { describe: None, release: None, ..table },
-        Primitives { add: None, gather: None, ..primitives },
+        Primitives { add: None, constant: None, ..primitives },
     );
     assert_eq!(
         message,
-        "the library `wrong` lacks `describe`, `release`, the primitive `add`, the primitive `gather`: write it, and name it in \
-         `bb_backend_library`"
+        "the library `wrong` lacks `describe`, `release`, the primitive `constant`: write it, and name it in `bb_backend_library`"
     );
     let short = Primitives { size: 8, ..primitives };
     let of_none = Library { fingerprint: bb_ir::op::primitives_fingerprint(0), ..table };
     assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
+    let none = linked(table, Primitives::NONE).unwrap_err().to_string();
+    assert!(none.contains(" lacks the primitive `add`, the primitive `sub`, "), "{none}");
     let long = Primitives { size: 8 * 40, ..primitives };
     assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
     // An older library lacks the last functions of the table.
