@@ -155,6 +155,17 @@ typedef struct bb_parameters {
     size_t count;
 } bb_parameters;
 
+/*
+ * The `bb_text` of a string literal: `BB_TEXT("threads")`. Outside of functions an initializer is `BB_TEXT_INIT("threads")`, because not every
+ * compiler takes the other form there.
+ */
+#define BB_TEXT_INIT(literal) {"" literal, sizeof(literal) - 1}
+#ifdef __cplusplus
+#define BB_TEXT(literal) (bb_text BB_TEXT_INIT(literal))
+#else
+#define BB_TEXT(literal) ((bb_text)BB_TEXT_INIT(literal))
+#endif
+
 /* A function of the host that receives a device. Call it with the `context` that came with it. */
 typedef void (*bb_device)(void *context, bb_text name, bb_text description);
 /*
@@ -813,7 +824,7 @@ int32_t bb_load_backend(const char *path, bb_error *error);
  * Opens a model on a backend: a file, or bytes in memory, which are copied. A model in memory cannot have its data in other files. The
  * backend is the name of one, such as `cpu`, or an expression: `first_of(mine, cpu)`, `metrics+mine`.
  *
- * `options` are names with values, all of them texts: `bb_named one = {{"threads", 7}, {"4", 1}};` and `(bb_named_list){&one, 1}`.
+ * `options` are names with values, all of them texts: `bb_named one = {BB_TEXT("threads"), BB_TEXT("4")};` and `(bb_named_list){&one, 1}`.
  * `(bb_named_list){0}` is none. An unknown name is `BB_CONFIGURATION`. If nodes of the model do not run on the backend, the status is
  * `BB_UNSUPPORTED`, and the error lists the nodes: give it some KiB.
  *

@@ -26,8 +26,6 @@ static void is_null(int line, const void *pointer) {
     exit(1);
 }
 
-static bb_text of(const char *name) { return (bb_text){name, strlen(name)}; }
-
 static void *cancels(void *cancel) {
     usleep(200 * 1000);
     bb_cancel_runs(cancel);
@@ -39,26 +37,26 @@ int main(int argc, char **argv) {
     set = &error;
     bb_session *session = set;
 
-    bb_named limit = {of("limits.model_bytes"), of("16")};
+    bb_named limit = {BB_TEXT("limits.model_bytes"), BB_TEXT("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "model_bytes");
     is_null(__LINE__, session);
     session = set;
     EXPECT(bb_session_open(argv[1], NULL, (bb_named_list){0}, &session, &error), BB_WRONG_INPUT, "expected the name of a backend in UTF-8, got null");
     is_null(__LINE__, session);
-    bb_named unknown_limit = {of("limits.colour"), of("16")};
+    bb_named unknown_limit = {BB_TEXT("limits.colour"), BB_TEXT("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
-    bb_named unknown = {of("colour"), of("red")};
+    bb_named unknown = {BB_TEXT("colour"), BB_TEXT("red")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown, 1}, &session, &error), BB_CONFIGURATION, "colour");
-    bb_named number = {of("threads"), of("many")};
+    bb_named number = {BB_TEXT("threads"), BB_TEXT("many")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&number, 1}, &session, &error), BB_CONFIGURATION, "many");
-    bb_named level = {of("level"), of("sse")};
+    bb_named level = {BB_TEXT("level"), BB_TEXT("sse")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&level, 1}, &session, &error), BB_CONFIGURATION, "the option `level` is `sse`; expected `portable`");
-    bb_named much = {of("memory"), of("1 lot")};
+    bb_named much = {BB_TEXT("memory"), BB_TEXT("1 lot")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or `1G`");
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){NULL, 2}, &session, &error), BB_WRONG_INPUT, "its pointer is null");
-    bb_named nameless = {of(""), of("2")};
+    bb_named nameless = {BB_TEXT(""), BB_TEXT("2")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&nameless, 1}, &session, &error), BB_CONFIGURATION, "has no name");
-    bb_named truth = {of("narrow_floats"), of("maybe")};
+    bb_named truth = {BB_TEXT("narrow_floats"), BB_TEXT("maybe")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
     EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
     if (strstr(text, "derive") != NULL || strstr(text, "as _") != NULL) {
@@ -66,7 +64,7 @@ int main(int argc, char **argv) {
         return 1;
     }
 
-    bb_named given[2] = {{of("threads"), of("1")}, {of("memory"), of("1G")}};
+    bb_named given[2] = {{BB_TEXT("threads"), BB_TEXT("1")}, {BB_TEXT("memory"), BB_TEXT("1G")}};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){given, 2}, &session, &error), BB_OK, NULL);
 
     bb_model model = {.size = sizeof model};
@@ -84,8 +82,8 @@ int main(int argc, char **argv) {
     float x[4] = {1, 2, 3, 4};
     size_t shape[2] = {2, 2};
     bb_input inputs[2] = {
-        {of("n"), {BB_I64, 0, shape, (uint8_t *)&n, sizeof n}},
-        {of("x"), {BB_F32, 2, shape, (uint8_t *)x, sizeof x}},
+        {BB_TEXT("n"), {BB_I64, 0, shape, (uint8_t *)&n, sizeof n}},
+        {BB_TEXT("x"), {BB_F32, 2, shape, (uint8_t *)x, sizeof x}},
     };
     bb_run *run = NULL;
     bb_data data;
@@ -93,7 +91,7 @@ int main(int argc, char **argv) {
     printf("%d outputs\n", (int)bb_run_output_count(run));
     bb_run_free(run);
 
-    bb_text names[2] = {of("h"), of("y")};
+    bb_text names[2] = {BB_TEXT("h"), BB_TEXT("y")};
     bb_run_options options = {.size = sizeof options, .values = {names, 2}};
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     EXPECT(bb_run_output(run, 0, &data), BB_OK, NULL);
@@ -101,7 +99,7 @@ int main(int argc, char **argv) {
     memcpy(h, data.bytes, sizeof h);
     printf("%d outputs, h is %.0f %.0f\n", (int)bb_run_output_count(run), h[0], h[3]);
     bb_run_free(run);
-    names[0] = of("y");
+    names[0] = BB_TEXT("y");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     bb_run_free(run);
     run = set;
@@ -121,7 +119,7 @@ int main(int argc, char **argv) {
     inputs[1].data.bytes = NULL;
     EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null");
     inputs[1].data.bytes = (uint8_t *)x;
-    names[0] = of("nothing");
+    names[0] = BB_TEXT("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");
     EXPECT(bb_session_run(session, inputs, 1, &run, &error), BB_WRONG_INPUT, "input `x` is missing");
     is_null(__LINE__, run);
