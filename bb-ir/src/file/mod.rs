@@ -89,28 +89,15 @@ fn first_missing(path: &Path) -> PathBuf {
     missing.to_owned()
 }
 
-/// Finds a few models in a folder, or in the nearest level of subfolders that contains models.
+/// Finds a few models in a folder. Its subfolders are not searched, because their models may have nothing to do with the path.
 fn models(folder: &Path) -> Vec<PathBuf> {
     const SHOWN: usize = 3;
-    /// The cache of Hugging Face stores models three levels below its root.
-    const DEEPEST: usize = 4;
     /// The maximum number of entries that are searched, because a user may pass a huge folder by mistake.
-    const LOOKED_AT: usize = 2000;
-    let is_model = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
-    let mut level = vec![folder.to_owned()];
-    let mut left = LOOKED_AT;
-    for _ in 0..DEEPEST {
-        let entries =
-            level.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
-        let paths: Vec<PathBuf> = entries.take(left).map(|entry| entry.path()).collect();
-        left -= paths.len();
-        let (mut models, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_model(path));
-        if !models.is_empty() {
-            models.sort();
-            models.truncate(SHOWN);
-            return models;
-        }
-        level = others.into_iter().filter(|path| path.is_dir()).collect();
-    }
-    Vec::new()
+    const SEARCHED: usize = 2000;
+    let is_model = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(SEARCHED);
+    let mut models: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_model).collect();
+    models.sort();
+    models.truncate(SHOWN);
+    models
 }

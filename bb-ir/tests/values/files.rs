@@ -192,12 +192,15 @@ fn folders_pipes_and_devices_are_refused_by_their_kind() {
     let folder = Folder::new("kinds");
     let limits = Limits::default();
     let file = folder.write("onnx/model.onnx", &returns(external("w", &[0], &[])).encode_to_vec());
-    match load_model(&folder.0, &limits).unwrap_err() {
+    match load_model(&folder.0.join("onnx"), &limits).unwrap_err() {
         Error::NotFile { kind: FileKind::Folder, candidates, .. } => {
             assert_eq!(*candidates, *std::slice::from_ref(&file))
         }
         other => panic!("{other}"),
     }
+    // A model in a subfolder may be a stranger's, as in `/tmp`.
+    let above = load_model(&folder.0, &limits).unwrap_err().to_string();
+    assert!(above.ends_with("` is a folder; expected a file"), "{above}");
     match load_model(&folder.0.join("absent/deep/model.onnx"), &limits).unwrap_err() {
         Error::NoFile { missing, .. } => assert_eq!(missing, folder.0.join("absent")),
         other => panic!("{other}"),

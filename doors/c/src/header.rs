@@ -180,7 +180,7 @@ int32_t bb_load_backend(const char *path, bb_error *error);
  *
  *   device          the name of a device of the backend; the command `bb backends` lists them
  *   threads         the number of threads
- *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`
+ *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`; K, M, G and T are powers of 1024
  *   narrow_floats   `true` lets a backend without a float type round its elements to a type that it has
  *   limits.NAME     a limit on models that you do not trust, such as `limits.model_bytes`; bb/docs/limits.md has all names
  *   another name    an option that the backend defines; `bb backends` lists them
@@ -198,7 +198,7 @@ size_t bb_session_output_count(const bb_session *session);
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. `BB_WRONG_INPUT` says that `size` is not set, or an argument null. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
 /* Makes a token that ends runs. One token may be in the options of several runs. */

@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_char};
 fn speak() {
     let advice = bb_core::error::DoorAdvice {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
-        left_out: "this library was built without it",
+        left_out: "this library was built without it, or `libbb_host.a` is linked without `-Wl,--whole-archive`",
         remove: None,
     };
     advice.give();

@@ -43,6 +43,8 @@ int main(int argc, char **argv) {
     session = set;
     EXPECT(bb_session_open(argv[1], NULL, (bb_named_list){0}, &session, &error), BB_WRONG_INPUT, "expected the name of a backend in UTF-8, got null");
     is_null(__LINE__, session);
+    bb_named thousands = {BB_TEXT("limits.model_bytes"), BB_TEXT("1KB")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&thousands, 1}, &session, &error), BB_CONFIGURATION, "with the unit K, M, G, T, KiB, MiB, GiB or TiB");
     bb_named unknown_limit = {BB_TEXT("limits.colour"), BB_TEXT("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
     bb_named unknown = {BB_TEXT("colour"), BB_TEXT("red")};
@@ -52,7 +54,7 @@ int main(int argc, char **argv) {
     bb_named level = {BB_TEXT("level"), BB_TEXT("sse")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&level, 1}, &session, &error), BB_CONFIGURATION, "the option `level` is `sse`; expected `portable`");
     bb_named much = {BB_TEXT("memory"), BB_TEXT("1 lot")};
-    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or `1G`");
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or one with the unit K, M, G, T, KiB, MiB, GiB or TiB, as in 4GiB");
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){NULL, 2}, &session, &error), BB_WRONG_INPUT, "its pointer is null");
     bb_named nameless = {BB_TEXT(""), BB_TEXT("2")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&nameless, 1}, &session, &error), BB_CONFIGURATION, "has no name");
@@ -117,7 +119,7 @@ int main(int argc, char **argv) {
     EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: a tensor of f32 with extents [2, 2] needs 16 bytes, got 8");
     inputs[1].data.length = sizeof x;
     inputs[1].data.bytes = NULL;
-    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null");
+    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null, but the `length` in bytes is 16");
     inputs[1].data.bytes = (uint8_t *)x;
     names[0] = BB_TEXT("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");

@@ -26,7 +26,7 @@ c_structs! {
         size: usize = "size_t size";
         /// The name under which users open the backend: letters, digits, `-` and `_`.
         name: Text = "bb_text name";
-        /// The version of the backend, as a text like `1.0.0`.
+        /// The version of the backend: a text like `1.0.0`, which is not empty.
         version: Text = "bb_text version";
         /// An identifier that distinguishes backends of one name, such as the path of a type.
         path: Text = "bb_text path";
