@@ -349,7 +349,7 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
     // SAFETY: the caller upholds the safety contract of this function; all fields are numbers or functions that may be null.
     let primitives: Primitives = unsafe { copied(table.primitives.cast(), 8, path, "bb_primitives") }?;
     let count = primitives.size / 8 - 1;
-    // If the fingerprint is that of some number of primitives, the size is wrong instead.
+    // A fingerprint of another number of primitives means that the size is wrong.
     let stated = (0..=Primitive::ALL.len()).find(|n| primitives_fingerprint(*n) == table.fingerprint);
     if let Some(stated) = stated.filter(|stated| *stated != count) {
         return Err(LoadError::Mismatch {
