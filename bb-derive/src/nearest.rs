@@ -1,8 +1,8 @@
 //! Suggests a known name for a misspelt name, for error messages.
 
-/// Returns `; did you mean …?` if a known name is similar; otherwise, an empty string.
+/// Returns ` (did you mean …?)` if a known name is similar; otherwise, an empty string.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |other| format!("; did you mean `{other}`?"))
+    nearest(name, known).map_or_else(String::new, |other| format!(" (did you mean `{other}`?)"))
 }
 
 /// Returns the known name that is most similar; `None` if no name is similar.
@@ -45,9 +45,9 @@ mod tests {
     #[test]
     fn few_edits_away_is_meant() {
         assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(did_you_mean("treads", ["device", "threads"]), "; did you mean `threads`?");
+        assert_eq!(did_you_mean("treads", ["device", "threads"]), " (did you mean `threads`?)");
         assert_eq!(distance("nmae", "name"), 1);
-        assert_eq!(did_you_mean("nmae", ["new", "name"]), "; did you mean `name`?");
+        assert_eq!(did_you_mean("nmae", ["new", "name"]), " (did you mean `name`?)");
         assert_eq!(did_you_mean("x", ["device", "threads"]), "");
     }
 }

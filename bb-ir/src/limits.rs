@@ -155,7 +155,8 @@ impl Limits {
         if (limit.set)(self, value) {
             return Ok(());
         }
-        Err(Error::LimitValue { name: limit.name, value: value.to_owned(), expected: limit.unit })
+        let expected = if limit.unit == bytes::UNIT { bytes::FORM } else { limit.unit };
+        Err(Error::LimitValue { name: limit.name, value: value.to_owned(), expected })
     }
 }
 
@@ -174,12 +175,16 @@ mod count {
     }
 }
 
-pub use bytes::parse as parse_bytes;
+pub use bytes::{FORM as BYTES_FORM, parse as parse_bytes};
 
 /// Limits in bytes.
 mod bytes {
     pub(super) type Value = usize;
     pub(super) const UNIT: &str = "bytes, as in 4GiB";
+
+    /// The form that [`parse`] expects, for error messages.
+    pub const FORM: &str =
+        "a number of bytes, or one with the unit K, M, G, T, KiB, MiB, GiB or TiB, as in 4GiB";
 
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
@@ -379,6 +384,10 @@ mod tests {
         {
             assert!(matches!(limits.set(name, value), Err(Error::LimitValue { .. })), "{name} {value}");
         }
+        let decimal = limits.set("value_bytes", "1KB").unwrap_err().to_string();
+        let units =
+            "expected a number of bytes, or one with the unit K, M, G, T, KiB, MiB, GiB or TiB, as in 4GiB";
+        assert!(decimal.ends_with(units), "{decimal}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 ::core::compile_error! {
-    "unknown option `nme`; did you mean `name`?; expected `name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`"
+    "unknown option `nme` (did you mean `name`?); expected `name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`"
 }
 ::core::compile_error! {
     "expected a string: write `version = \"1.2.0\"`"

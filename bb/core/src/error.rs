@@ -35,7 +35,7 @@ pub use wrong_result::WrongResult;
 
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
-    no_backend, no_folder, of_backend, options, partner, quoted, renamed, returned, taken, through,
+    no_backend, no_folder, of_backend, options, partner, perhaps, quoted, renamed, returned, taken, through,
 };
 
 use crate::number::NumberError;
@@ -595,7 +595,7 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("{}{}; {}", no_backend(.name), did_you_mean(.nearest), linked_backends(.linked))]
+    #[error("{}{}; {}", no_backend(.name), perhaps(.nearest), linked_backends(.linked))]
     UnknownBackend {
         /// The requested name.
         name: String,
@@ -606,7 +606,7 @@ pub enum Error {
     },
 
     /// No layer of this name is linked into the program.
-    #[error("no layer is called `{name}`{}; {}", did_you_mean(.nearest), linked_layers(.linked), name = shown(.name))]
+    #[error("no layer is called `{name}`{}; {}", perhaps(.nearest), linked_layers(.linked), name = shown(.name))]
     UnknownLayer {
         /// The requested name.
         name: String,
@@ -647,7 +647,7 @@ pub enum Error {
     },
 
     /// A backend that combines several backends has none with this name.
-    #[error("`{name}` is not a backend of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
+    #[error("`{name}` is not a backend of `{of}`{}; they are: {}", perhaps(.nearest), listed(.members), name = shown(.name))]
     NotMember {
         /// The requested name.
         name: String,
@@ -740,7 +740,7 @@ pub enum Error {
     },
 
     /// A backend was opened with an option of its own that it does not declare.
-    #[error("{} no option `{option}`{}; {}", declares(.backend), did_you_mean(.nearest), declared(.takes), option = shown(.option))]
+    #[error("{} no option `{option}`{}; {}", declares(.backend), perhaps(.nearest), declared(.takes), option = shown(.option))]
     UnknownOption {
         /// The backend's name; `None` while a backend reads its own options.
         backend: Option<&'static str>,
@@ -771,7 +771,7 @@ pub enum Error {
     },
 
     /// An entry in the parentheses of a backend's name is not an option.
-    #[error("`{entry}` in `{name}` is no option{}; write `NAME=VALUE`, as in `chip(tile=64)`", did_you_mean(.nearest), entry = shown(.entry), name = shown(.name))]
+    #[error("`{entry}` in `{name}` is no option{}; write `NAME=VALUE`, as in `chip(tile=64)`", perhaps(.nearest), entry = shown(.entry), name = shown(.name))]
     OptionForm {
         /// The requested name.
         name: String,
@@ -970,7 +970,7 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// A backend that takes whole graphs does not run a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    /// A backend does not run a primitive ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
     #[error("the backend does not run `{op}`")]
     NoPrimitive {
         /// The method of the primitive.

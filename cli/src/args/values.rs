@@ -60,7 +60,7 @@ pub(crate) enum ValueError {
     #[error(transparent)]
     Limit(Box<bb_ir::Error>),
 
-    #[error("`{text}` is not a number of bytes, as in 4GiB", text = sentence(.text))]
+    #[error("`{text}` is not {}", bb_ir::BYTES_FORM, text = sentence(.text))]
     Bytes { text: String },
 
     #[error("expected more than 0 seconds and at most {}", SECONDS)]

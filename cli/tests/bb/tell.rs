@@ -43,7 +43,7 @@ fn layers_are_listed_and_stand_before_the_name_of_a_backend() {
     let refused = bb(&["run", &path, "--random", "1", "--backend", "limit(calls=1)+cpu"]);
     assert!(refused.err.contains("the limit of 1 operations is reached"), "{}", refused.err);
     let unknown = bb(&["run", &path, "--random", "1", "--backend", "metric+cpu"]);
-    assert!(unknown.err.contains("no layer is called `metric`; did you mean `metrics`?"), "{}", unknown.err);
+    assert!(unknown.err.contains("no layer is called `metric` (did you mean `metrics`?)"), "{}", unknown.err);
 }
 
 #[test]

@@ -553,14 +553,12 @@ static int32_t to_host(bb_backend *backend, const bb_tensor *x, uint8_t *bytes, 
 
 /* ---- the library ---- */
 
-#define TEXT(literal) {literal, sizeof literal - 1}
-
 static int32_t describe(bb_description *description, bb_error *error) {
     bb_description all = {
         .size = sizeof all,
-        .name = TEXT("plain"),
-        .version = TEXT("1.0.0"),
-        .path = TEXT("plain.c"),
+        .name = BB_TEXT("plain"),
+        .version = BB_TEXT("1.0.0"),
+        .path = BB_TEXT("plain.c"),
         .types = TYPES,
         .fingerprint = 1,
     };

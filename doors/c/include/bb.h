@@ -5,7 +5,7 @@
  * links the library `bb_host`.
  *
  * Status     A function that may fail returns `BB_OK` or another status. If it fails, it writes the reason to its `bb_error`, if it has
- *            one, and the other results are not valid.
+ *            one. A pointer to a session or a run is null then, and the other results are not valid.
  * Texts      A `bb_text` is UTF-8 with a number of bytes, and no zero ends it: print it with `%.*s`. A zero ends each `const char *`.
  * Arguments  Lists, texts, tensors and structures are lent for the call. A function that needs them later copies them. A list without
  *            items may be null.
@@ -155,6 +155,17 @@ typedef struct bb_parameters {
     size_t count;
 } bb_parameters;
 
+/*
+ * The `bb_text` of a string literal: `BB_TEXT("threads")`. Outside of functions an initializer is `BB_TEXT_INIT("threads")`, because not every
+ * compiler takes the other form there.
+ */
+#define BB_TEXT_INIT(literal) {"" literal, sizeof(literal) - 1}
+#ifdef __cplusplus
+#define BB_TEXT(literal) (bb_text BB_TEXT_INIT(literal))
+#else
+#define BB_TEXT(literal) ((bb_text)BB_TEXT_INIT(literal))
+#endif
+
 /* A function of the host that receives a device. Call it with the `context` that came with it. */
 typedef void (*bb_device)(void *context, bb_text name, bb_text description);
 /*
@@ -282,7 +293,8 @@ struct bb_memory {
  * The primitives. Each computes its documented result, as ONNX does. The host has checked the operands and parameters: types and
  * shapes fit. The function makes `count` tensors, of the types and shapes that `results` states, and puts them there. Axes may be
  * negative, and then count from the end. Operands are lent for the call: the host may release one after it, so a result that uses
- * memory of an operand must keep this memory. A function for a primitive that the backend lacks returns `BB_UNSUPPORTED`.
+ * memory of an operand must keep this memory. All functions but `constant` may be null: the backend then does not run this
+ * primitive, and other backends get its nodes. A function that lacks only some element types returns `BB_UNSUPPORTED` for them.
  */
 struct bb_primitives {
     /* The size of this structure. */
@@ -611,7 +623,7 @@ struct bb_description {
     /* The name under which users open the backend: letters, digits, `-` and `_`. */
     bb_text name;
 
-    /* The version of the backend, as a text like `1.0.0`. */
+    /* The version of the backend: a text like `1.0.0`, which is not empty. */
     bb_text version;
 
     /* An identifier that distinguishes backends of one name, such as the path of a type. */
@@ -653,7 +665,7 @@ struct bb_library {
     /* `BB_PRIMITIVES`: which primitives the library was compiled with. */
     uint64_t fingerprint;
 
-    /* The primitives. A backend that runs whole graphs may have only `constant`. */
+    /* The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs. */
     const bb_primitives *primitives;
 
     /*
@@ -687,7 +699,10 @@ struct bb_library {
     /* Optional: calls `device` with each device. */
     int32_t (*devices)(bb_device device, void *context, bb_error *error);
 
-    /* Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does. */
+    /*
+     * Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that has `compile` and lacks a primitive
+     * does.
+     */
     uint8_t (*whole_graphs)(bb_backend *backend);
 
     /*
@@ -809,13 +824,13 @@ int32_t bb_load_backend(const char *path, bb_error *error);
  * Opens a model on a backend: a file, or bytes in memory, which are copied. A model in memory cannot have its data in other files. The
  * backend is the name of one, such as `cpu`, or an expression: `first_of(mine, cpu)`, `metrics+mine`.
  *
- * `options` are names with values, all of them texts: `bb_named one = {{"threads", 7}, {"4", 1}};` and `(bb_named_list){&one, 1}`.
+ * `options` are names with values, all of them texts: `bb_named one = {BB_TEXT("threads"), BB_TEXT("4")};` and `(bb_named_list){&one, 1}`.
  * `(bb_named_list){0}` is none. An unknown name is `BB_CONFIGURATION`. If nodes of the model do not run on the backend, the status is
  * `BB_UNSUPPORTED`, and the error lists the nodes: give it some KiB.
  *
  *   device          the name of a device of the backend; the command `bb backends` lists them
  *   threads         the number of threads
- *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`
+ *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`; K, M, G and T are powers of 1024
  *   narrow_floats   `true` lets a backend without a float type round its elements to a type that it has
  *   limits.NAME     a limit on models that you do not trust, such as `limits.model_bytes`; bb/docs/limits.md has all names
  *   another name    an option that the backend defines; `bb backends` lists them
@@ -833,7 +848,7 @@ size_t bb_session_output_count(const bb_session *session);
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. `BB_WRONG_INPUT` says that `size` is not set, or an argument null. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
 /* Makes a token that ends runs. One token may be in the options of several runs. */

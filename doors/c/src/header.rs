@@ -46,7 +46,7 @@ const HEAD: &str = "\
  * links the library `bb_host`.
  *
  * Status     A function that may fail returns `BB_OK` or another status. If it fails, it writes the reason to its `bb_error`, if it has
- *            one, and the other results are not valid.
+ *            one. A pointer to a session or a run is null then, and the other results are not valid.
  * Texts      A `bb_text` is UTF-8 with a number of bytes, and no zero ends it: print it with `%.*s`. A zero ends each `const char *`.
  * Arguments  Lists, texts, tensors and structures are lent for the call. A function that needs them later copies them. A list without
  *            items may be null.
@@ -68,6 +68,19 @@ const HEAD: &str = "\
 extern \"C\" {
 #endif
 
+";
+
+const TEXTS: &str = "\n\
+/*
+ * The `bb_text` of a string literal: `BB_TEXT(\"threads\")`. Outside of functions an initializer is `BB_TEXT_INIT(\"threads\")`, because not every
+ * compiler takes the other form there.
+ */
+#define BB_TEXT_INIT(literal) {\"\" literal, sizeof(literal) - 1}
+#ifdef __cplusplus
+#define BB_TEXT(literal) (bb_text BB_TEXT_INIT(literal))
+#else
+#define BB_TEXT(literal) ((bb_text)BB_TEXT_INIT(literal))
+#endif
 ";
 
 const STATUSES: &str = "\
@@ -161,13 +174,13 @@ int32_t bb_load_backend(const char *path, bb_error *error);
  * Opens a model on a backend: a file, or bytes in memory, which are copied. A model in memory cannot have its data in other files. The
  * backend is the name of one, such as `cpu`, or an expression: `first_of(mine, cpu)`, `metrics+mine`.
  *
- * `options` are names with values, all of them texts: `bb_named one = {{\"threads\", 7}, {\"4\", 1}};` and `(bb_named_list){&one, 1}`.
+ * `options` are names with values, all of them texts: `bb_named one = {BB_TEXT(\"threads\"), BB_TEXT(\"4\")};` and `(bb_named_list){&one, 1}`.
  * `(bb_named_list){0}` is none. An unknown name is `BB_CONFIGURATION`. If nodes of the model do not run on the backend, the status is
  * `BB_UNSUPPORTED`, and the error lists the nodes: give it some KiB.
  *
  *   device          the name of a device of the backend; the command `bb backends` lists them
  *   threads         the number of threads
- *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`
+ *   memory          the greatest number of bytes that the backend uses, such as `1073741824` or `1G`; K, M, G and T are powers of 1024
  *   narrow_floats   `true` lets a backend without a float type round its elements to a type that it has
  *   limits.NAME     a limit on models that you do not trust, such as `limits.model_bytes`; bb/docs/limits.md has all names
  *   another name    an option that the backend defines; `bb backends` lists them
@@ -185,7 +198,7 @@ size_t bb_session_output_count(const bb_session *session);
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. `BB_WRONG_INPUT` says that `size` is not set, or an argument null. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
 /* Makes a token that ends runs. One token may be in the options of several runs. */
@@ -238,6 +251,7 @@ pub fn header() -> String {
     ] {
         text += &list(name, item);
     }
+    text += TEXTS;
     text += "\n/* A function of the host that receives a device. Call it with the `context` that came with it. */\ntypedef void (*bb_device)(void *context, bb_text name, bb_text description);\n";
     text += "/*\n * A function of the host that receives the end of a run: `BB_OK` and the results, which belong to the host from then on, or another status\n\
              \x20* and the reason. Call it once, with the `context` that came with it.\n */\n\

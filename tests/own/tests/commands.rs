@@ -64,7 +64,7 @@ fn options_of_its_own_are_listed_given_in_its_name_and_checked() {
     assert!(run("own").contains("8 lanes"));
     assert!(run("own(lanes=3)").contains("3 lanes"));
     let error = run("own(lane=3)");
-    assert!(error.contains("backend `own` has no option `lane`; did you mean `lanes`?"), "{error}");
+    assert!(error.contains("backend `own` has no option `lane` (did you mean `lanes`?)"), "{error}");
     assert!(
         run("own(lanes=few)").contains("the option `lanes` is `few`; expected a whole number, at least 0")
     );

@@ -260,7 +260,7 @@ fn nodes_and_operators_are_pinned() {
     let unknown = first_of([cpu()]).unwrap().with_pin("Exp", "cpo").unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "`cpo` is not a backend of `first_of`; did you mean `cpu`?; they are: [\"cpu\"]"
+        "`cpo` is not a backend of `first_of` (did you mean `cpu`?); they are: [\"cpu\"]"
     );
 }
 

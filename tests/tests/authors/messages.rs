@@ -9,7 +9,7 @@ use bb_tests::model::{model, node};
 fn a_misspelt_backend_names_the_nearest_and_how_a_crate_is_linked() {
     let error = bb::backend("referense").unwrap_err().to_string();
     assert!(
-        error.starts_with("no backend is called `referense`; did you mean `reference`?; linked: "),
+        error.starts_with("no backend is called `referense` (did you mean `reference`?); linked: "),
         "{error}"
     );
     let advice = "write `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";

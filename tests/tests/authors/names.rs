@@ -47,11 +47,11 @@ fn a_wrong_name_says_what_was_probably_meant() {
         ),
         (
             "first_of(cpu, falback=lost)",
-            "backend `first_of` has no option `falback`; did you mean `fallback`?; there are `fallback`, `place`",
+            "backend `first_of` has no option `falback` (did you mean `fallback`?); there are `fallback`, `place`",
         ),
         (
             "cpu(narow_floats)",
-            "`narow_floats` in `cpu(narow_floats)` is no option; did you mean `narrow_floats`?",
+            "`narow_floats` in `cpu(narow_floats)` is no option (did you mean `narrow_floats`?)",
         ),
         ("", "the name of the backend is empty; "),
         (

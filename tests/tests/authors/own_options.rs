@@ -100,7 +100,7 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
     let known = format!("there are `memory`, `tile`, `offset`, `fast`, `scale`, `kernel`, and {floats}");
     assert_eq!(
         refused("tiled(tiel=3)"),
-        format!("backend `tiled` has no option `tiel`; did you mean `tile`?; {known}")
+        format!("backend `tiled` has no option `tiel` (did you mean `tile`?); {known}")
     );
     assert_eq!(refused("tiled(xyz=3)"), format!("backend `tiled` has no option `xyz`; {known}"));
     assert_eq!(

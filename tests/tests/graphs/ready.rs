@@ -301,7 +301,7 @@ fn settings_without_effect_are_errors_that_name_a_similar_name() {
         texts(built).iter().map(named).collect::<Vec<_>>(),
         [
             "two components are bound to `Twice` of `test`; remove one",
-            "`.bind_op(\"Abs\", \"gpu\")`: no backend is called `gpu`; did you mean `cpu`?",
+            "`.bind_op(\"Abs\", \"gpu\")`: no backend is called `gpu` (did you mean `cpu`?)",
             "`.metadata(\"tree\", …)`: no backend is called `tree`",
             "the component for `Neg` of `test` runs no node; the nearest operator is `Neg` of `ai.onnx`",
             "the component for `Twice` of `test` runs no node; no model has such an operator: remove it",

@@ -120,7 +120,8 @@ macro_rules! contract {
                 false
             }
 
-            /// Returns whether a backend that takes whole graphs supports a primitive.
+            /// Returns whether the backend supports a primitive. Backends that take whole graphs and loaded backends override this
+            /// method; another backend returns an error from the method of the primitive.
             ///
             /// Coverage and `Deployment::ready` do not try single calls on a whole-graph backend, so they rely on this
             /// method. A graph with an unsupported primitive is refused before the backend gets it, and the tests of

@@ -38,6 +38,14 @@ pub(crate) fn link(feature: &str, package: &str) -> String {
     }
 }
 
+/// Returns the advice for a program without operators.
+pub(crate) fn link_operators(door: Option<&DoorAdvice>) -> String {
+    match door {
+        Some(door) => format!("they are in the part `bb-onnx` of bb, and {}", door.left_out),
+        None => "depend on the crate `bb`, or write `use bb_onnx as _;`".to_owned(),
+    }
+}
+
 /// Returns the advice to run a node on another backend. `does` describes the required ability.
 pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
     match DoorAdvice::given() {
@@ -47,5 +55,20 @@ pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
             )
         }
         None => format!("bind the node to a backend that {does}: `.bind_node(\"{node}\", …)`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_in_other_languages_get_no_advice_about_crates() {
+        let door = DoorAdvice { backend: "", left_out: "this library was built without it", remove: None };
+        assert_eq!(
+            link_operators(Some(&door)),
+            "they are in the part `bb-onnx` of bb, and this library was built without it"
+        );
+        assert_eq!(link_operators(None), "depend on the crate `bb`, or write `use bb_onnx as _;`");
     }
 }

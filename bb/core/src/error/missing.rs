@@ -1,7 +1,7 @@
 //! Describes nodes that cannot run or may not run, for errors and reports.
 
 use super::advice::{Advice, title};
-use super::door::{elsewhere, link};
+use super::door::{elsewhere, link, link_operators};
 use super::{DoorAdvice, NarrowError, OpenOption};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
@@ -226,7 +226,7 @@ impl std::fmt::Display for Missing {
                 Advice { domain, op, opset: *opset, known_domain: *known_domain, nearest: *nearest }.fmt(f)
             }
             Why::NoOperators => {
-                f.write_str("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`")
+                write!(f, "no operators are linked; {}", link_operators(DoorAdvice::given()))
             }
             Why::LeftOut { feature, package } => {
                 write!(f, "the operators of the domain are not linked; {}", link(feature, package))

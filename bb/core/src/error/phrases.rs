@@ -133,10 +133,15 @@ pub(super) fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }
 
-/// Returns a suggestion of the most similar of the names.
+/// Returns the suggestion of [`did_you_mean`] for the middle of a sentence.
+pub(super) fn perhaps(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!(" (did you mean `{}`?)", shown(name)))
+}
+
+/// Returns a suggestion of the most similar of the names, for the middle of a sentence.
 pub(super) fn nearest_of(name: &str, names: &[String]) -> String {
     let nearest = bb_ir::nearest(name, names.iter().map(String::as_str));
-    did_you_mean(&nearest.map(str::to_owned))
+    perhaps(&nearest.map(str::to_owned))
 }
 
 /// Returns the method for values other than tensors. Only Rust programs can choose it.

@@ -182,7 +182,7 @@ fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Res
         }
         Some(OpenOption::Memory) => {
             let bytes = bb_ir::parse_bytes(value).and_then(|bytes| u64::try_from(bytes).ok());
-            let bytes = bytes.ok_or_else(|| wrong("a number of bytes, such as `1073741824` or `1G`"))?;
+            let bytes = bytes.ok_or_else(|| wrong(bb_ir::BYTES_FORM))?;
             twice(all.memory.is_some_and(|other| other != bytes))?;
             all.memory = Some(bytes);
         }

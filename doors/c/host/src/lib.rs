@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_char};
 fn speak() {
     let advice = bb_core::error::DoorAdvice {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
-        left_out: "this library was built without it",
+        left_out: "this library was built without it, or `libbb_host.a` is linked without `-Wl,--whole-archive`",
         remove: None,
     };
     advice.give();
@@ -42,6 +42,20 @@ unsafe fn ended<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failed> 
 /// Returns the failure for an argument that is null.
 fn null(what: &str) -> Failed {
     Failed::new(bb::ErrorKind::WrongInput, format!("expected {what}, got null"))
+}
+
+/// Returns the caller's place for a pointer, and sets the pointer to null, so that it is null if the function fails.
+///
+/// # Safety
+///
+/// `into` is null, or points to memory for a pointer.
+unsafe fn cleared<'a, T>(into: *mut *mut T) -> Option<&'a mut *mut T> {
+    if !into.is_null() {
+        // SAFETY: the caller upholds the safety contract of this function. The memory may not be initialised, so it is only written.
+        unsafe { into.write(std::ptr::null_mut()) }
+    }
+    // SAFETY: as above.
+    unsafe { into.as_mut() }
 }
 
 /// Returns a list that the caller lends.

@@ -2,7 +2,7 @@
 
 use crate::options::HostRunOptions;
 use crate::session::HostSession;
-use crate::{dropped, given, null};
+use crate::{cleared, dropped, given, null};
 use bb::ir::graph::ValueType;
 use bb::{ErasedExecutable, ErrorKind, Port, RunOptions, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
@@ -108,8 +108,8 @@ pub unsafe extern "C" fn bb_session_run_with(
 ) -> Status {
     let body = || {
         // SAFETY: the caller upholds the safety contract of this function.
-        let (session, inputs, into) = unsafe {
-            (session.as_ref(), given(Items { items: inputs, count }, "the list of inputs"), into.as_mut())
+        let (into, session, inputs) = unsafe {
+            (cleared(into), session.as_ref(), given(Items { items: inputs, count }, "the list of inputs"))
         };
         let inputs = inputs?;
         let session = session.ok_or_else(|| null("a session"))?;

@@ -1,9 +1,12 @@
 //! The functions for sessions. A session is a model that is ready to run.
 
 use crate::model::{ModelFacts, ModelSource, Told};
-use crate::{dropped, ended, failed_to_load, given, null, options};
+use crate::{cleared, dropped, ended, failed_to_load, given, null, options};
+use bb::coverage::Coverage;
 use bb::ir::graph::{Dim, ValueType};
-use bb::{BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions};
+use bb::{
+    BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions, Primitive,
+};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
 use bb_c::failure::{Failed, guarded};
 use std::ffi::c_char;
@@ -114,6 +117,21 @@ fn obey_the_environment() -> Result<(), Failed> {
     OBEYED.get_or_init(obey).clone()
 }
 
+/// Refuses a model with nodes that need a primitive that the backend lacks.
+///
+/// A backend with all primitives is not tried, because trials take time.
+fn runs_all(module: &Module, backend: &BackendHandle) -> Result<(), Failed> {
+    let runtime = backend.runtime();
+    if Primitive::ALL.iter().all(|op| runtime.runs_primitive(*op)) {
+        return Ok(());
+    }
+    let missing = Coverage::of(module, runtime).missing();
+    match missing.0.is_empty() {
+        true => Ok(()),
+        false => Err(Failed::of(&bb::Error::Unsupported { missing })),
+    }
+}
+
 fn open(
     source: &ModelSource<'_>,
     backend: &str,
@@ -121,6 +139,7 @@ fn open(
 ) -> Result<HostSession, Failed> {
     let (module, facts) = source.load(limits).map_err(|e| Failed::of(&e))?;
     let backend = bb::backend_with(backend, options).map_err(|e| Failed::of(&e))?;
+    runs_all(&module, &backend)?;
     let options = CompileOptions::default().within(limits);
     let executable = backend.compile(module.clone(), &options);
     let executable = executable.map_err(|e| Failed::caused(backend.error_kind(&e), &e))?;
@@ -145,7 +164,7 @@ unsafe fn give<'a>(
     let body = || {
         crate::speak();
         // SAFETY: the caller upholds the safety contract of this function.
-        let (name, session) = unsafe { (ended(backend, "the name of a backend")?, session.as_mut()) };
+        let (session, name) = unsafe { (cleared(session), ended(backend, "the name of a backend")?) };
         let session = session.ok_or_else(|| null("a place for a session"))?;
         obey_the_environment()?;
         // SAFETY: as above.

@@ -19,7 +19,12 @@ static void expect(int line, int32_t status, int32_t expected, const char *words
 }
 #define EXPECT(status, expected, words) expect(__LINE__, (status), (expected), (words))
 
-static bb_text of(const char *name) { return (bb_text){name, strlen(name)}; }
+static void *set; /* An address that is not null. */
+static void is_null(int line, const void *pointer) {
+    if (pointer == NULL) return;
+    fprintf(stderr, "line %d: the pointer is not null after a failure\n", line);
+    exit(1);
+}
 
 static void *cancels(void *cancel) {
     usleep(200 * 1000);
@@ -29,24 +34,31 @@ static void *cancels(void *cancel) {
 
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
-    bb_session *session = NULL;
+    set = &error;
+    bb_session *session = set;
 
-    bb_named limit = {of("limits.model_bytes"), of("16")};
+    bb_named limit = {BB_TEXT("limits.model_bytes"), BB_TEXT("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "model_bytes");
-    bb_named unknown_limit = {of("limits.colour"), of("16")};
+    is_null(__LINE__, session);
+    session = set;
+    EXPECT(bb_session_open(argv[1], NULL, (bb_named_list){0}, &session, &error), BB_WRONG_INPUT, "expected the name of a backend in UTF-8, got null");
+    is_null(__LINE__, session);
+    bb_named thousands = {BB_TEXT("limits.model_bytes"), BB_TEXT("1KB")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&thousands, 1}, &session, &error), BB_CONFIGURATION, "with the unit K, M, G, T, KiB, MiB, GiB or TiB");
+    bb_named unknown_limit = {BB_TEXT("limits.colour"), BB_TEXT("16")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
-    bb_named unknown = {of("colour"), of("red")};
+    bb_named unknown = {BB_TEXT("colour"), BB_TEXT("red")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown, 1}, &session, &error), BB_CONFIGURATION, "colour");
-    bb_named number = {of("threads"), of("many")};
+    bb_named number = {BB_TEXT("threads"), BB_TEXT("many")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&number, 1}, &session, &error), BB_CONFIGURATION, "many");
-    bb_named level = {of("level"), of("sse")};
+    bb_named level = {BB_TEXT("level"), BB_TEXT("sse")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&level, 1}, &session, &error), BB_CONFIGURATION, "the option `level` is `sse`; expected `portable`");
-    bb_named much = {of("memory"), of("1 lot")};
-    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or `1G`");
+    bb_named much = {BB_TEXT("memory"), BB_TEXT("1 lot")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&much, 1}, &session, &error), BB_CONFIGURATION, "or one with the unit K, M, G, T, KiB, MiB, GiB or TiB, as in 4GiB");
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){NULL, 2}, &session, &error), BB_WRONG_INPUT, "its pointer is null");
-    bb_named nameless = {of(""), of("2")};
+    bb_named nameless = {BB_TEXT(""), BB_TEXT("2")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&nameless, 1}, &session, &error), BB_CONFIGURATION, "has no name");
-    bb_named truth = {of("narrow_floats"), of("maybe")};
+    bb_named truth = {BB_TEXT("narrow_floats"), BB_TEXT("maybe")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
     EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
     if (strstr(text, "derive") != NULL || strstr(text, "as _") != NULL) {
@@ -54,7 +66,7 @@ int main(int argc, char **argv) {
         return 1;
     }
 
-    bb_named given[2] = {{of("threads"), of("1")}, {of("memory"), of("1G")}};
+    bb_named given[2] = {{BB_TEXT("threads"), BB_TEXT("1")}, {BB_TEXT("memory"), BB_TEXT("1G")}};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){given, 2}, &session, &error), BB_OK, NULL);
 
     bb_model model = {.size = sizeof model};
@@ -72,8 +84,8 @@ int main(int argc, char **argv) {
     float x[4] = {1, 2, 3, 4};
     size_t shape[2] = {2, 2};
     bb_input inputs[2] = {
-        {of("n"), {BB_I64, 0, shape, (uint8_t *)&n, sizeof n}},
-        {of("x"), {BB_F32, 2, shape, (uint8_t *)x, sizeof x}},
+        {BB_TEXT("n"), {BB_I64, 0, shape, (uint8_t *)&n, sizeof n}},
+        {BB_TEXT("x"), {BB_F32, 2, shape, (uint8_t *)x, sizeof x}},
     };
     bb_run *run = NULL;
     bb_data data;
@@ -81,7 +93,7 @@ int main(int argc, char **argv) {
     printf("%d outputs\n", (int)bb_run_output_count(run));
     bb_run_free(run);
 
-    bb_text names[2] = {of("h"), of("y")};
+    bb_text names[2] = {BB_TEXT("h"), BB_TEXT("y")};
     bb_run_options options = {.size = sizeof options, .values = {names, 2}};
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     EXPECT(bb_run_output(run, 0, &data), BB_OK, NULL);
@@ -89,10 +101,15 @@ int main(int argc, char **argv) {
     memcpy(h, data.bytes, sizeof h);
     printf("%d outputs, h is %.0f %.0f\n", (int)bb_run_output_count(run), h[0], h[3]);
     bb_run_free(run);
-    names[0] = of("y");
+    names[0] = BB_TEXT("y");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
     bb_run_free(run);
+    run = set;
+    EXPECT(bb_session_run(NULL, NULL, 0, &run, &error), BB_WRONG_INPUT, "expected a session, got null");
+    is_null(__LINE__, run);
+    run = set;
     EXPECT(bb_session_run_with(session, NULL, 1, NULL, &run, &error), BB_WRONG_INPUT, "the list of inputs has 1 entries, but its pointer is null");
+    is_null(__LINE__, run);
     bb_session *none = NULL;
     EXPECT(bb_session_open_bytes((bb_text){NULL, 9}, "cpu", (bb_named_list){0}, &none, &error), BB_WRONG_INPUT, "the model has 9 entries, but its pointer is null");
     options.values = (bb_texts){NULL, 2};
@@ -102,11 +119,12 @@ int main(int argc, char **argv) {
     EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: a tensor of f32 with extents [2, 2] needs 16 bytes, got 8");
     inputs[1].data.length = sizeof x;
     inputs[1].data.bytes = NULL;
-    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null");
+    EXPECT(bb_session_run(session, inputs, 2, &run, &error), BB_WRONG_INPUT, "input `x`: `bytes` is null, but the `length` in bytes is 16");
     inputs[1].data.bytes = (uint8_t *)x;
-    names[0] = of("nothing");
+    names[0] = BB_TEXT("nothing");
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "`nothing`; its outputs are");
     EXPECT(bb_session_run(session, inputs, 1, &run, &error), BB_WRONG_INPUT, "input `x` is missing");
+    is_null(__LINE__, run);
     if (strstr(text, "failed") != NULL) {
         fprintf(stderr, "the backend is blamed for the caller's mistake: %s\n", text);
         return 1;

@@ -16,8 +16,6 @@ static void expect(int line, bool holds, const char *what) {
 }
 #define EXPECT(condition) expect(__LINE__, (condition), #condition)
 
-static bb_text of(const char *name) { return (bb_text){name, strlen(name)}; }
-
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     bb_session *session = NULL;
@@ -38,8 +36,8 @@ int main(int argc, char **argv) {
     float s = 3, u[2] = {1, 2};
     size_t two = 2;
     bb_input inputs[2] = {
-        {of("s"), {BB_F32, 0, NULL, (uint8_t *)&s, sizeof s}},
-        {of("u"), {BB_F32, 1, &two, (uint8_t *)u, sizeof u}},
+        {BB_TEXT("s"), {BB_F32, 0, NULL, (uint8_t *)&s, sizeof s}},
+        {BB_TEXT("u"), {BB_F32, 1, &two, (uint8_t *)u, sizeof u}},
     };
     bb_run *run = NULL;
     EXPECT(bb_session_run(session, inputs, 2, &run, &error) == BB_WRONG_INPUT && run == NULL);
@@ -48,7 +46,7 @@ int main(int argc, char **argv) {
     EXPECT(strstr(text, ", but the C interface has only tensors: name other values in `bb_run_options.values`, or ") != NULL);
     EXPECT(strstr(text, "run_items") == NULL);
 
-    bb_text names[2] = {of("v"), of("w")};
+    bb_text names[2] = {BB_TEXT("v"), BB_TEXT("w")};
     bb_run_options options = {.size = sizeof options, .values = {names, 2}};
     EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error) == BB_OK);
     for (size_t i = 0; i < bb_run_output_count(run); i++) {

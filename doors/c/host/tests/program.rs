@@ -5,7 +5,7 @@ use bb::TensorData;
 use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
-    TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+    TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto, type_proto,
 };
 use bb_cpu as _;
 use prost::Message as _;
@@ -96,6 +96,64 @@ fn what_is_wrong_is_said() {
         assert!(!output.status.success() && said.starts_with("error "), "{said}");
         assert!(said.contains(expected), "{said}");
     }
+}
+
+/// Creates a model that negates two numbers: `y` is `-x`.
+fn negating() -> ModelProto {
+    let extent = tensor_shape_proto::dimension::Value::DimValue(2);
+    let extent = tensor_shape_proto::Dimension { value: Some(extent), ..Default::default() };
+    let tensor = type_proto::Tensor {
+        elem_type: Some(bb::DataType::F32.to_onnx()),
+        shape: Some(TensorShapeProto { dim: vec![extent] }),
+    };
+    let ty = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
+    let port = |name: &str| ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(ty.clone()),
+        ..Default::default()
+    };
+    let node = NodeProto {
+        op_type: Some("Neg".into()),
+        input: vec!["x".into()],
+        output: vec!["y".into()],
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        name: Some("negating".into()),
+        node: vec![node],
+        input: vec![port("x")],
+        output: vec![port("y")],
+        ..Default::default()
+    };
+    ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
+        graph: Some(graph),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_session_lists_the_nodes_of_primitives_that_are_null() {
+    let program = program("host-without");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = |name: &str| folder.join(name).display().to_string();
+    let (model, source, library) = (file("negating.onnx"), file("without.c"), file("libwithout.so"));
+    std::fs::write(&model, negating().encode_to_vec()).unwrap();
+    let plain = std::fs::read_to_string(door().join("examples/plain.c")).unwrap();
+    let without = plain.replace("    .neg = neg,\n", "");
+    assert_ne!(plain, without);
+    std::fs::write(&source, without).unwrap();
+    // The function that is not in the table any more is not used.
+    cc(&["-Wno-unused", "-shared", "-fPIC", &source, "-o", &library, "-lm"]);
+
+    let output = run(&program, &[&model, "plain", &library]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("error 4: 1 of the graph's nodes cannot run: "), "{said}");
+    assert!(said.contains("it needs `neg`, which the backend does not run; "), "{said}");
+    let output = run(&program, &[&model, "first_of(plain, cpu, place=order)", &library]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "y: -1.000000 -1.000000\n");
 }
 
 /// Creates a model with a loop that runs `n` times, where `n` is an input. Its intermediate value `h` is `-x`.

@@ -26,7 +26,7 @@ c_structs! {
         size: usize = "size_t size";
         /// The name under which users open the backend: letters, digits, `-` and `_`.
         name: Text = "bb_text name";
-        /// The version of the backend, as a text like `1.0.0`.
+        /// The version of the backend: a text like `1.0.0`, which is not empty.
         version: Text = "bb_text version";
         /// An identifier that distinguishes backends of one name, such as the path of a type.
         path: Text = "bb_text path";
@@ -54,7 +54,7 @@ c_structs! {
         flags: u32 = "uint32_t flags";
         /// `BB_PRIMITIVES`: which primitives the library was compiled with.
         fingerprint: u64 = "uint64_t fingerprint";
-        /// The primitives. A backend that runs whole graphs may have only `constant`.
+        /// The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs.
         primitives: *const Primitives = "const bb_primitives *primitives";
         /// Describes the backend. `description->size` is the number of bytes that the host has for it: write at most this number, and set
         /// `size` to the number that was written. The other fields are zero or empty before.
@@ -81,7 +81,8 @@ c_structs! {
         /// Optional: calls `device` with each device.
         devices: Option<unsafe extern "C" fn(Devices, *mut c_void, *mut Failure) -> Status>
             = "int32_t (*devices)(bb_device device, void *context, bb_error *error)";
-        /// Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that lacks a primitive does.
+        /// Optional: returns whether an open backend takes whole graphs; 0 is no. Without it, a backend that has `compile` and lacks a primitive
+        /// does.
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
         /// Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators

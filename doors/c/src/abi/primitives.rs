@@ -102,7 +102,8 @@ fn text() -> String {
         " The primitives. Each computes its documented result, as ONNX does. The host has checked the operands and parameters: types and",
         " shapes fit. The function makes `count` tensors, of the types and shapes that `results` states, and puts them there. Axes may be",
         " negative, and then count from the end. Operands are lent for the call: the host may release one after it, so a result that uses",
-        " memory of an operand must keep this memory. A function for a primitive that the backend lacks returns `BB_UNSUPPORTED`.",
+        " memory of an operand must keep this memory. All functions but `constant` may be null: the backend then does not run this",
+        " primitive, and other backends get its nodes. A function that lacks only some element types returns `BB_UNSUPPORTED` for them.",
     ];
     super::declare::structure("bb_primitives", &about, &fields)
 }

@@ -52,11 +52,12 @@ pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
 pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
     let wrong = |e: bb_ir::Error| Failed::of(&e.into());
     let dtype = dtype(data.dtype)?;
-    for (field, is_null, count) in
-        [("shape", data.shape.is_null(), data.rank), ("bytes", data.bytes.is_null(), data.length)]
-    {
+    for (field, is_null, declared, count) in [
+        ("shape", data.shape.is_null(), "`rank`", data.rank),
+        ("bytes", data.bytes.is_null(), "`length` in bytes", data.length),
+    ] {
         if is_null && count > 0 {
-            let text = format!("`{field}` is null, but {count} values are declared");
+            let text = format!("`{field}` is null, but the {declared} is {count}");
             return Err(Failed::new(ErrorKind::WrongInput, text));
         }
     }

@@ -200,9 +200,11 @@ impl LoadedBackend {
             if slot.tensor.is_null() {
                 return Err(self.0.broken(op, result(), "a tensor", "null"));
             }
-            let earlier = slots.iter().take(at).any(|other| std::ptr::eq(other.tensor, slot.tensor));
-            if earlier || operands.contains(&slot.tensor.cast_const()) {
-                let got = "a tensor that is held already";
+            let operand = operands.iter().position(|x| std::ptr::eq(*x, slot.tensor));
+            let earlier = || slots.iter().take(at).position(|other| std::ptr::eq(other.tensor, slot.tensor));
+            let held = operand.map(|at| ("operand", at)).or_else(|| Some(("result", earlier()?)));
+            if let Some((what, at)) = held {
+                let got = format!("{what} {at}: make a new tensor, which may share the memory");
                 return Err(self.0.broken(op, result(), "a tensor of its own", got));
             }
             let kind = match expected.and_then(|expected| expected.get(at)) {
@@ -392,6 +394,10 @@ impl Backend for LoadedBackend {
 
     fn runs_whole_graphs(&self) -> bool {
         self.0.whole_graphs
+    }
+
+    fn runs_primitive(&self, op: Primitive) -> bool {
+        self.0.whole_graphs || calls::has(&self.0.library.0.primitives, op)
     }
 
     fn wrapped(error: &LoadedError) -> Option<&Error> {

@@ -40,7 +40,8 @@ impl Instance {
                 None => natives.push((row.family, OpSet::default().with(row.index))),
             }
         }
-        let lacks = || Primitive::ALL.iter().any(|op| !super::calls::has(&library.0.primitives, *op));
+        let has = |op: &Primitive| super::calls::has(&library.0.primitives, *op);
+        let lacks = || table.compile.is_some() && !Primitive::ALL.iter().all(has);
         // SAFETY: the backend is open, and the library is of this version of the interface.
         let whole_graphs = table.whole_graphs.map_or_else(lacks, |asks| unsafe { asks(raw.as_ptr()) } != 0);
         let mut instance = Instance {

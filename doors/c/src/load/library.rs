@@ -7,7 +7,7 @@ use crate::abi::{
 };
 use bb_core::layer::interned;
 use bb_core::{DataType, DataTypes, Device, OpenOptions, operation};
-use bb_ir::op::{OpSpec, Primitive};
+use bb_ir::op::{OpSpec, Primitive, primitives_fingerprint};
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
@@ -152,7 +152,7 @@ impl BackendLibrary {
         let inner = unsafe {
             let name = interned(read.name(description.name)?);
             let (version, stated) =
-                (read.text("version", description.version)?, read.text("path", description.path)?);
+                (read.version(description.version)?, read.text("path", description.path)?);
             Inner {
                 table,
                 primitives,
@@ -349,7 +349,17 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
     // SAFETY: the caller upholds the safety contract of this function; all fields are numbers or functions that may be null.
     let primitives: Primitives = unsafe { copied(table.primitives.cast(), 8, path, "bb_primitives") }?;
     let count = primitives.size / 8 - 1;
-    let expected = bb_ir::op::primitives_fingerprint(count);
+    // A fingerprint of another number of primitives means that the size is wrong.
+    let stated = (0..=Primitive::ALL.len()).find(|n| primitives_fingerprint(*n) == table.fingerprint);
+    if let Some(stated) = stated.filter(|stated| *stated != count) {
+        return Err(LoadError::Mismatch {
+            path: path.to_owned(),
+            what: "size of the table of primitives",
+            expected: format!("{} bytes by its fingerprint", (stated + 1) * 8),
+            got: format!("{} bytes: write `.size = sizeof(bb_primitives)`", primitives.size),
+        });
+    }
+    let expected = primitives_fingerprint(count);
     if count > Primitive::ALL.len() || expected != table.fingerprint {
         return Err(LoadError::Mismatch {
             path: path.to_owned(),
@@ -388,11 +398,13 @@ fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(
     if takes_graphs {
         missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")));
     }
-    let has = |op: &&Primitive| !super::calls::has(primitives, **op);
+    let has = |op: &Primitive| super::calls::has(primitives, *op);
     // If the pointer to the primitives is null, that is reported as one mistake instead of listing every primitive.
     let listed = Primitive::ALL.iter().filter(|_| !table.primitives.is_null());
-    let needed = listed.filter(|op| !takes_graphs || **op == Primitive::Constant);
-    missing.extend(needed.filter(has).map(|op| format!("the primitive `{}`", op.spec().method)));
+    // Other primitives may be null: the backend then does not run them. A table without any function is a mistake, except for graphs.
+    let empty = !takes_graphs && !Primitive::ALL.iter().any(has);
+    let needed = listed.filter(|op| empty || **op == Primitive::Constant);
+    missing.extend(needed.filter(|op| !has(op)).map(|op| format!("the primitive `{}`", op.spec().method)));
     match missing.is_empty() {
         true => Ok(()),
         false => Err(LoadError::Lacks { path: path.to_owned(), missing }),
@@ -461,6 +473,16 @@ impl Reading<'_> {
         match !name.is_empty() && name.chars().all(fits) {
             true => Ok(name),
             false => self.mismatch("name", "letters, digits, `-` and `_`", format!("`{name}`")),
+        }
+    }
+
+    /// Reads the version of the backend. An empty text is refused, as in the derive.
+    unsafe fn version(&self, text: Text) -> Result<String, LoadError> {
+        // SAFETY: the caller upholds the safety contract of this function.
+        let version = unsafe { self.text("version", text) }?;
+        match version.is_empty() {
+            true => self.mismatch("version", "a text such as `1.0.0`", "an empty text"),
+            false => Ok(version),
         }
     }
 

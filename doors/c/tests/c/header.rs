@@ -47,3 +47,29 @@ fn the_header_is_c_of_other_standards() {
     built::cc(&["-std=c99", "-pedantic", "-fsyntax-only", file]);
     built::cc(&["-std=c17", "-pedantic", "-fsyntax-only", file]);
 }
+
+#[test]
+fn texts_of_literals_have_their_length() {
+    let source = "#include \"bb.h\"\n\
+        static const bb_named PAIR = {BB_TEXT_INIT(\"threads\"), BB_TEXT_INIT(\"\")};\n\
+        static size_t count(bb_text text) { return text.count; }\n\
+        int main(void) {\n\
+            bb_text name = BB_TEXT(\"tile\");\n\
+            bb_named one = {BB_TEXT(\"memory\"), BB_TEXT(\"1G\")};\n\
+            name = count(name) == 4 ? BB_TEXT(\"axis\") : BB_TEXT(\"\");\n\
+            return PAIR.name.count == 7 && PAIR.value.count == 0 && one.value.count == 2 && name.items[0] == 'a' ? 0 : 1;\n\
+        }\n";
+    let (file, program) = (built::folder().join("texts.c"), built::folder().join("texts"));
+    std::fs::write(&file, source).unwrap();
+    let (file, to) = (file.to_str().unwrap(), program.to_str().unwrap());
+    let runs = || assert!(Command::new(to).status().unwrap().success());
+    built::cc(&["-std=c99", "-pedantic", file, "-o", to]);
+    runs();
+    let mut command = Command::new("c++");
+    command.args(["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-x", "c++", "-I"]);
+    let output = command.arg(built::root().join("include")).args([file, "-o", to]).output();
+    let output =
+        output.expect("no compiler for C++: install one (`apt-get install g++`), so that `c++` runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    runs();
+}

@@ -1,7 +1,9 @@
 //! Runs the conformance cases of all primitives on the backend written in C, and ONNX's cases for its element types.
 
+use crate::abuse::{good, linked};
 use crate::built;
 use bb::LoadedBackend;
+use bb_c::abi::Primitives;
 
 fn plain() -> LoadedBackend {
     bb::load_backend(built::plain()).unwrap()
@@ -16,6 +18,21 @@ fn it_describes_itself() {
     assert!(library.devices().unwrap().is_empty());
     let types = bb::Backend::types(&plain());
     assert_eq!(types.to_string(), "f32, u8, i8, u16, i16, i32, i64, bool, f64, u32, u64");
+}
+
+#[test]
+fn a_primitive_that_is_null_does_not_run() {
+    use bb::Backend;
+    let (table, primitives) = good();
+    let library = linked(table, Primitives { log: None, ..primitives }).unwrap();
+    let on = library.open(&bb::OpenOptions::default()).unwrap();
+    assert!(!on.runs_primitive(bb::Primitive::Log) && on.runs_primitive(bb::Primitive::Exp));
+    assert!(!on.runs_whole_graphs());
+    let x = on.constant(&bb::TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
+    let error = on.log(&x).unwrap_err();
+    assert_eq!(error.to_string(), "the backend does not run `log`");
+    assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), bb::ErrorKind::Unsupported);
+    assert!(on.exp(&x).is_ok());
 }
 
 #[test]

@@ -49,16 +49,23 @@ fn functions_that_are_missing_are_named() {
     let (table, primitives) = good();
     let message = message(
         Library { describe: None, release: None, ..table },
-        Primitives { add: None, gather: None, ..primitives },
+        Primitives { add: None, constant: None, ..primitives },
     );
     assert_eq!(
         message,
-        "the library `wrong` lacks `describe`, `release`, the primitive `add`, the primitive `gather`: write it, and name it in \
-         `bb_backend_library`"
+        "the library `wrong` lacks `describe`, `release`, the primitive `constant`: write it, and name it in `bb_backend_library`"
     );
     let short = Primitives { size: 8, ..primitives };
     let of_none = Library { fingerprint: bb_ir::op::primitives_fingerprint(0), ..table };
     assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
+    let none = linked(table, Primitives::NONE).unwrap_err().to_string();
+    assert!(none.contains(" lacks the primitive `add`, the primitive `sub`, "), "{none}");
+    let cut = linked(table, Primitives { size: 16, ..primitives }).unwrap_err().to_string();
+    assert_eq!(
+        cut,
+        "the library `wrong` has another size of the table of primitives than expected: expected 248 bytes by its fingerprint, got 16 \
+         bytes: write `.size = sizeof(bb_primitives)`"
+    );
     let long = Primitives { size: 8 * 40, ..primitives };
     assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
     // An older library lacks the last functions of the table.
@@ -123,6 +130,7 @@ descriptions! {
     odd_name: |d| d.name = Text::new("a+b(c)");
     no_utf8: |d| d.name = Items::of(NOT_UTF8);
     null_name: |d| d.name = Items { items: std::ptr::null(), count: 5 };
+    no_version: |d| d.version = Text::new("");
     long_version: |d| d.version = Items { items: d.version.items, count: usize::MAX };
     odd_types: |d| d.types = 1 << 63;
     no_types: |d| d.types = 0;
@@ -164,11 +172,12 @@ fn an_option_that_is_not_given_comes_with_its_default() {
 fn descriptions_are_compared() {
     let (table, primitives) = good();
     type Describe = unsafe extern "C" fn(*mut Description, *mut Failure) -> Status;
-    let cases: [(Describe, &str); 12] = [
+    let cases: [(Describe, &str); 13] = [
         (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
         (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
         (no_utf8, "another name than expected: expected UTF-8"),
         (null_name, "another name than expected: expected a pointer to 5 bytes, got null"),
+        (no_version, "another version than expected: expected a text such as `1.0.0`, got an empty text"),
         (long_version, "another version than expected: expected a text of at most 4096 bytes"),
         (odd_types, "another set of element types than expected"),
         (odd_option, "`bool`, `i64`, `u64`, `f64` or `str`, got `u128` of the option `tile`"),
