@@ -117,11 +117,11 @@ fn compute<B: Ops + ?Sized>(
         let traced: Option<Vec<&TracedTensor>> = inputs.iter().map(|x| same(*x)).collect();
         let traced = traced.ok_or_else(|| Error::excluded("a tracer with tensors of its own"))?;
         let found = on_tracer(tracer, &traced, by, seed.and_then(same), function);
-        let found = found.map_err(|stop| match stop {
-            TraceStop::Error(error) => error.into(),
-            needs => {
-                let error = Error::excluded("a tracer with errors of its own");
-                into_same(needs).unwrap_or_else(|| error.into())
+        let found = found.map_err(|stop| -> B::Error {
+            match stop {
+                TraceStop::Error(error) => error.into(),
+                needs => into_same(needs)
+                    .unwrap_or_else(|| Error::excluded("a tracer with errors of its own").into()),
             }
         })?;
         let own = |x| into_same(x).ok_or_else(|| Error::excluded("a tracer with tensors of its own"));

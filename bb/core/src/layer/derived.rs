@@ -20,6 +20,9 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub struct LayerOf<L>(PhantomData<fn() -> L>);
 
+/// A kernel that a layer prepared for a step.
+type PreparedKernel<L> = Box<dyn Kernel<L>>;
+
 /// The [`LayerOf`] of a type that implements [`Layer`], for any lifetime.
 ///
 /// It does not require [`Backend`], because the `impl` of [`Backend`] has this trait as a bound.
@@ -54,7 +57,7 @@ pub trait IsLayer<'layer> {
     fn prepare_layer(
         on: &Self::On,
         step: &PrepareStep<'_, LayerTensor<Self::On>>,
-    ) -> Result<Option<Box<dyn Kernel<Self::On>>>, LayerError<Self::On>>
+    ) -> Result<Option<PreparedKernel<Self::On>>, LayerError<Self::On>>
     where
         Self::On: Backend;
 

@@ -199,19 +199,22 @@ impl Default for Profile {
     }
 }
 
+/// A plan whose type the recorder does not use.
+type AnyPlan = Arc<dyn Any + Send + Sync>;
+
 /// The indices of a profile's rows by their keys, and the iterations in progress.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) begun: Instant,
     /// Maps the address of each plan to the plan and the index of its first row. The map keeps the plans alive, so that no address is
     /// reused.
-    pub(crate) plans: HashMap<usize, (Arc<dyn Any + Send + Sync>, usize)>,
+    pub(crate) plans: HashMap<usize, (AnyPlan, usize)>,
     /// The indices of the rows of activities that are not instructions, by the address of the graph, the node and the activity.
     pub(crate) others: HashMap<(usize, usize, Activity), usize>,
     /// The graphs in `others`, by address. The map keeps the graphs alive, so that no address is reused.
     pub(crate) graphs: HashMap<usize, Arc<dyn Any + Send + Sync>>,
     /// For each row, if it is an instruction: its plan, its index in the plan, and the cost of its latest call.
-    pub(crate) sites: Vec<Option<(Arc<dyn Any + Send + Sync>, usize, Cost)>>,
+    pub(crate) sites: Vec<Option<(AnyPlan, usize, Cost)>>,
     pub(crate) iterations: Vec<Iteration>,
 }
 

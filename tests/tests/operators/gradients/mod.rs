@@ -96,3 +96,17 @@ fn differences<F: Function>(
     }
     Ok(())
 }
+
+/// The planner reads the value and traces the rest, so it must get this error and no other.
+#[test]
+fn a_function_that_reads_its_input_stops_the_trace_around_the_gradient() {
+    let trace = ModelTrace::new(&[("x", DataType::F64, &[])], |on, inputs| {
+        let found = bb::gradient(on, &[&inputs[0]], &[0], |on, inputs| {
+            on.to_host(&inputs[0])?;
+            Ok(inputs[0].clone())
+        });
+        assert!(matches!(found, Err(TraceStop::Needs(_))), "{found:?}");
+        Ok(inputs.to_vec())
+    });
+    trace.unwrap();
+}

@@ -114,7 +114,7 @@ impl AttentionMatch<'_> {
         let Some(keys) = self.keys(k, transposed)? else { return Ok(None) };
         let scale = self.matching.factor(SCALE);
         let scores = Scores { q, keys, scale };
-        if !(scale.is_finite() && scale > 0.0) || !self.fits(&scores, v)? {
+        if !(scale.is_finite() && scale > 0.0 && self.fits(&scores, v)?) {
             return Ok(None);
         }
         let Some(mask) = mask else { return Ok(Some(Attention { scores, mask: None, v })) };
