@@ -3,11 +3,11 @@
 //! Both [`FirstOf`](crate::FirstOf) and [`Deployment`](crate::Deployment) place a model in four steps:
 //!
 //! 1. Each node gets a target: a `FirstOf` takes the backend of a pin, or else the backend with the lowest cost; a deployment takes the
-//! component, the backend of the first rule that matches, or the first backend.
+//!    component, the backend of the first rule that matches, or the first backend.
 //! 2. [`cut`](bb_core::cut) groups nodes of one target into parts. No path leaves a part and enters it again.
 //! 3. [`look`](crate::look) finds out how each node runs on its backend. [`Placement`] reports it.
 //! 4. A program runs the parts in order. Values pass between them in [`PartedGraph`](bb_core::contract::PartedGraph). [`PlacedTensor`]
-//! copies a value once to each backend that reads it.
+//!    copies a value once to each backend that reads it.
 
 mod passed_over;
 mod tensor;

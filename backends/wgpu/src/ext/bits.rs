@@ -5,22 +5,21 @@ use crate::open::Wgpu;
 use crate::ops::arithmetic::map;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};
-use bb::ext::bits as body;
 
 const INTEGERS: &[Kind] = &[Kind::Signed, Kind::Unsigned];
 
 #[bb::native]
 impl bb::ext::Bits for Wgpu {
     fn bitwise_and(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        self.both("bitwise_and", Binary::And, INTEGERS, a, b).unwrap_or_else(|| body::bitwise_and(self, a, b))
+        self.both("bitwise_and", Binary::And, INTEGERS, a, b).unwrap_or_else(|| self.body().bitwise_and(a, b))
     }
 
     fn bitwise_or(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        self.both("bitwise_or", Binary::Or, INTEGERS, a, b).unwrap_or_else(|| body::bitwise_or(self, a, b))
+        self.both("bitwise_or", Binary::Or, INTEGERS, a, b).unwrap_or_else(|| self.body().bitwise_or(a, b))
     }
 
     fn bitwise_xor(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        self.both("bitwise_xor", Binary::Xor, INTEGERS, a, b).unwrap_or_else(|| body::bitwise_xor(self, a, b))
+        self.both("bitwise_xor", Binary::Xor, INTEGERS, a, b).unwrap_or_else(|| self.body().bitwise_xor(a, b))
     }
 
     fn bitwise_not(&self, x: &Tensor) -> Result<Tensor> {
@@ -28,7 +27,7 @@ impl bb::ext::Bits for Wgpu {
             Kind::Signed | Kind::Unsigned => {
                 map(self.gpu(), "bitwise_not", Function::Unary(Unary::BitNot), x.elem(), &[x])
             }
-            _ => body::bitwise_not(self, x),
+            _ => self.body().bitwise_not(x),
         }
     }
 }

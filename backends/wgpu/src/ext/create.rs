@@ -6,7 +6,6 @@ use crate::open::Wgpu;
 use crate::ops::arithmetic::{counted, filled};
 use crate::ops::own;
 use crate::{Result, Tensor};
-use bb::ext::create as body;
 use bb::ir::convert::{Rounding, cast};
 use bb::ir::infer;
 use bb::{DataType, Shape, TensorData};
@@ -38,7 +37,7 @@ impl bb::ext::Create for Wgpu {
         let large = bb::ir::element_count(shape).is_some_and(|n| n > SMALL);
         match if large { Wgpu::word(value, dtype)? } else { None } {
             Some((elem, word)) => filled(self.gpu(), "full", elem, shape.into(), word),
-            None => body::full(self, shape, value, dtype),
+            None => self.body().full(shape, value, dtype),
         }
     }
 
@@ -61,7 +60,7 @@ impl bb::ext::Create for Wgpu {
                 };
                 counted(self.gpu(), elem, n, word(start), word(step))
             }
-            _ => body::range(self, start, step, count, dtype),
+            _ => self.body().range(start, step, count, dtype),
         }
     }
 
@@ -69,7 +68,7 @@ impl bb::ext::Create for Wgpu {
         own(self.gpu(), "expand", &[x])?;
         let to: Shape = infer::broadcast("expand", &[x.shape(), shape])?;
         if to[..] != *shape {
-            return body::expand(self, x, shape);
+            return self.body().expand(x, shape);
         }
         let strides = broadcast(x.shape(), &x.0.strides, shape);
         Ok(x.view(to, strides, x.0.offset))

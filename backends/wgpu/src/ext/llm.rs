@@ -9,7 +9,6 @@ use crate::wgsl::map::{Binary, Function, Unary};
 use crate::wgsl::row::Row;
 use crate::{Result, Tensor};
 use bb::ext::AttentionOptions;
-use bb::ext::llm as body;
 use bb::ir::infer;
 use bb::{DataType, TensorData};
 
@@ -20,7 +19,7 @@ impl bb::ext::Llm for Wgpu {
         own(self.gpu(), op, &[x])?;
         let rows = if single(&[x, scale]) { trailing(self, op, x, axis, &[scale])? } else { None };
         let Some((rows, others)) = rows else {
-            return body::rms_normalization(self, x, scale, axis, epsilon);
+            return self.body().rms_normalization(x, scale, axis, epsilon);
         };
         let others: Vec<&Tensor> = others.iter().collect();
         let y = row::rows(self.gpu(), op, Row::Rms, &rows, 1, &others, epsilon as f32)?;
@@ -37,7 +36,7 @@ impl bb::ext::Llm for Wgpu {
     ) -> Result<Tensor> {
         match self.attended([q, k, v], bias, &options)? {
             Some(y) => Ok(y),
-            None => body::attention(self, q, k, v, bias, options),
+            None => self.body().attention(q, k, v, bias, options),
         }
     }
 }

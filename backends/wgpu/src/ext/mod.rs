@@ -15,8 +15,7 @@ use crate::open::Wgpu;
 use crate::ops::arithmetic::map_with;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};
-use bb::ir::memory;
-use bb::{Backend, DataType, Element, TensorData};
+use bb::ext::Extended;
 
 // The operations of these families always run through their bodies.
 #[bb::native]
@@ -34,34 +33,14 @@ impl bb::ext::Quant for Wgpu {}
 #[bb::native]
 impl bb::ext::Train for Wgpu {}
 
-impl bb::ext::Ops for Wgpu {
-    /// The indices that bodies make are `i64`, which this backend lacks.
-    fn host<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Tensor> {
-        let wide = TensorData::new(shape, elements)?;
-        let lacks = || bb::ir::Error::Unsupported { op: "constant", dtype: T::DTYPE };
-        match T::DTYPE {
-            DataType::I64 => {
-                let narrow =
-                    wide.as_slice::<i64>()?.iter().map(|&index| i32::try_from(index).map_err(|_| lacks()));
-                let narrow: Vec<i32> = memory::try_collected::<_, bb::ir::Error>("constant", narrow)?;
-                self.constant(&TensorData::new(shape, &narrow)?)
-            }
-            // `f64` elements are counts, which must be exact in `f32`.
-            DataType::F64 => {
-                let exact =
-                    |&count: &f64| Some(count as f32).filter(|&v| f64::from(v) == count).ok_or_else(lacks);
-                let narrow: Vec<f32> = memory::try_collected::<_, bb::ir::Error>(
-                    "constant",
-                    wide.as_slice::<f64>()?.iter().map(exact),
-                )?;
-                self.constant(&TensorData::new(shape, &narrow)?)
-            }
-            _ => self.constant(&wide),
-        }
-    }
-}
+impl bb::ext::Ops for Wgpu {}
 
 impl Wgpu {
+    /// Returns the bodies of operations, for kernels that decline operands.
+    pub(crate) const fn body(&self) -> Extended<'_, Wgpu> {
+        Extended::declining(self)
+    }
+
     /// Computes a function of a float operand. Returns `None` for other types.
     fn float(
         &self,

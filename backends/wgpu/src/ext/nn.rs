@@ -8,7 +8,6 @@ use crate::wgsl::map::{Function, Unary};
 use crate::wgsl::row::Row;
 use crate::wgsl::window::Window;
 use crate::{Result, Tensor};
-use bb::ext::nn as body;
 use bb::ext::{AveragePoolOptions, ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
 use bb::ir::Axis;
 
@@ -41,42 +40,42 @@ pub(super) fn trailing(
 impl bb::ext::Nn for Wgpu {
     fn relu(&self, x: &Tensor) -> Result<Tensor> {
         match x.elem().kind() {
-            Kind::Truth => body::relu(self, x),
+            Kind::Truth => self.body().relu(x),
             _ => map(self.gpu(), "relu", Function::Unary(Unary::Relu), x.elem(), &[x]),
         }
     }
 
     fn leaky_relu(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
         self.float("leaky_relu", Unary::LeakyRelu, x, &[alpha])
-            .unwrap_or_else(|| body::leaky_relu(self, x, alpha))
+            .unwrap_or_else(|| self.body().leaky_relu(x, alpha))
     }
 
     fn elu(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
-        self.float("elu", Unary::Elu, x, &[alpha]).unwrap_or_else(|| body::elu(self, x, alpha))
+        self.float("elu", Unary::Elu, x, &[alpha]).unwrap_or_else(|| self.body().elu(x, alpha))
     }
 
     fn gelu(&self, x: &Tensor, tanh: bool) -> Result<Tensor> {
         let function = if tanh { Unary::GeluTanh } else { Unary::Gelu };
-        self.float("gelu", function, x, &[]).unwrap_or_else(|| body::gelu(self, x, tanh))
+        self.float("gelu", function, x, &[]).unwrap_or_else(|| self.body().gelu(x, tanh))
     }
 
     fn swish(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
-        self.float("swish", Unary::Swish, x, &[alpha]).unwrap_or_else(|| body::swish(self, x, alpha))
+        self.float("swish", Unary::Swish, x, &[alpha]).unwrap_or_else(|| self.body().swish(x, alpha))
     }
 
     fn hard_sigmoid(&self, x: &Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
         self.float("hard_sigmoid", Unary::HardSigmoid, x, &[alpha, beta])
-            .unwrap_or_else(|| body::hard_sigmoid(self, x, alpha, beta))
+            .unwrap_or_else(|| self.body().hard_sigmoid(x, alpha, beta))
     }
 
     fn thresholded_relu(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
         self.float("thresholded_relu", Unary::ThresholdedRelu, x, &[alpha])
-            .unwrap_or_else(|| body::thresholded_relu(self, x, alpha))
+            .unwrap_or_else(|| self.body().thresholded_relu(x, alpha))
     }
 
     fn softmax(&self, x: &Tensor, axis: i64) -> Result<Tensor> {
         if !single(&[x]) {
-            return body::softmax(self, x, axis);
+            return self.body().softmax(x, axis);
         }
         let axis = Axis::new(axis, x.shape().len())?.get();
         row::rows(self.gpu(), "softmax", Row::Softmax { masked: false }, x, axis, &[], 0.0)
@@ -84,7 +83,7 @@ impl bb::ext::Nn for Wgpu {
 
     fn log_softmax(&self, x: &Tensor, axis: i64) -> Result<Tensor> {
         if !single(&[x]) {
-            return body::log_softmax(self, x, axis);
+            return self.body().log_softmax(x, axis);
         }
         let axis = Axis::new(axis, x.shape().len())?.get();
         row::rows(self.gpu(), "log_softmax", Row::LogSoftmax, x, axis, &[], 0.0)
@@ -105,7 +104,7 @@ impl bb::ext::Nn for Wgpu {
             false => None,
         };
         let Some((rows, others)) = rows else {
-            return body::layer_normalization(self, x, scale, bias, options);
+            return self.body().layer_normalization(x, scale, bias, options);
         };
         let others: Vec<&Tensor> = others.iter().collect();
         let layer = Row::Layer { bias: bias.is_some() };
@@ -122,7 +121,7 @@ impl bb::ext::Nn for Wgpu {
     ) -> Result<Tensor> {
         match self.convolved(x, w, bias, &options)? {
             Some(y) => Ok(y),
-            None => body::conv(self, x, w, bias, options),
+            None => self.body().conv(x, w, bias, options),
         }
     }
 
@@ -130,7 +129,7 @@ impl bb::ext::Nn for Wgpu {
         let MaxPoolOptions { strides, pads, dilations, ceil } = options;
         match self.pooled("max_pool", Window::Max, x, kernel, [strides, pads, dilations], ceil)? {
             Some(y) => Ok(y),
-            None => body::max_pool(self, x, kernel, options),
+            None => self.body().max_pool(x, kernel, options),
         }
     }
 
@@ -139,7 +138,7 @@ impl bb::ext::Nn for Wgpu {
         let window = Window::Mean { count_pad };
         match self.pooled("average_pool", window, x, kernel, [strides, pads, dilations], ceil)? {
             Some(y) => Ok(y),
-            None => body::average_pool(self, x, kernel, options),
+            None => self.body().average_pool(x, kernel, options),
         }
     }
 }
