@@ -110,7 +110,8 @@ macro_rules! for_each_scalar {
 
         /// Computes a program of element-wise functions. The result of the program's last line is the result of the operation.
         ///
-        /// Each line of `program` is the index of a [`Function`], followed by its operands; [`lines`] parses the program. Shapes: NumPy
+        /// Each line of `program` is the index of a [`Function`](crate::ext::scalar::Function), followed by its operands;
+        /// [`lines`](crate::ext::scalar::lines) parses the program. Shapes: NumPy
         /// broadcasting of the operands of each line. Types: floats. The operands of a line have the same type. The result of a line has
         /// this type too, unless the function converts. Each line rounds to its type. If the backend implements this operation natively,
         /// a plan contains it instead of a chain of element-wise operations.

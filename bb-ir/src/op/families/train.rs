@@ -69,7 +69,7 @@ macro_rules! for_each_train {
         /// any number type. `count` is the number of updates, including this one; if it is 0, the averages are not corrected, as in ONNX.
         /// The results are the updated `x`, `mean` and `squares`.
         ///
-        /// `epsilon_at` selects where ε is added ([`AdamEpsilon`]). PyTorch corresponds to [`AdamEpsilon::PyTorch`], an `epsilon` of
+        /// `epsilon_at` selects where ε is added ([`AdamEpsilon`](crate::ext::AdamEpsilon)). PyTorch corresponds to [`AdamEpsilon::PyTorch`](crate::ext::AdamEpsilon::PyTorch), an `epsilon` of
         /// 1e-8, and the defaults of the other options.
         ///
         /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.

@@ -2,8 +2,7 @@
 //!
 //! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` implements a family on a backend. The methods that it contains
 //! are native; for the others, the family's table runs the body. [`Extended`] runs every family on every backend.
-//! Bodies are compiled only in this crate: for the [`Tracer`](crate::trace::Tracer), and for type-erased backends
-//! (`erased.rs`).
+//! Bodies are functions over the [`Tracer`]. To run a body on a backend, `body.rs` traces it and calls the recorded steps.
 //!
 //! An operation with many parameters takes the optional ones as one struct:
 //!

@@ -16,8 +16,8 @@ pub type Extents = infer::Extents<Extent>;
 /// expression of the input extents that may differ in other runs. Arithmetic computes both. A comparison uses the
 /// numbers, and the plan under construction is then valid only for inputs that give the same result. Reading the
 /// [`number`](Extent::number) makes the plan valid only for that number. So bodies should compute with extents wherever
-/// possible, and pass them to the methods of [`Ops`](super::Ops) that take extents, for example
-/// [`reshape_to`](super::Ops::reshape_to).
+/// possible, and pass them to the methods of [`Ops`](crate::ext::Ops) that take extents, for example
+/// [`reshape_to`](crate::ext::Ops::reshape_to).
 ///
 /// # Examples
 ///
