@@ -155,7 +155,7 @@ def test_an_input_that_raises_is_the_cause():
     with pytest.raises(bb.InputError, match="input `x` is declared as f32") as raised:
         bb.Session(models.unary("Neg")).run([Bad()])
     assert isinstance(raised.value.__cause__, KeyError) and raised.value.got.endswith("Bad")
-    assert raised.value.expected.startswith("f32[")
+    assert raised.value.expected == "f32"
 
 
 def test_operators_that_nothing_runs_are_listed():

@@ -251,6 +251,6 @@ fn no_attribute(object: &Bound<'_, PyAny>, name: &str) -> PyResult<PyErr> {
     let text = format!("'{}' object has no attribute '{name}'", object.get_type().name()?);
     let hints = object.py().import(intern!(object.py(), "bb._hints"))?;
     Ok(PyErr::from_value(
-        hints.call_method1(intern!(object.py(), "no_attribute"), (text, name, object.dir()?))?,
+        hints.call_method1(intern!(object.py(), "no_attribute"), (text, name, object.get_type().dir()?))?,
     ))
 }
