@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char text[1024];
+static char text[8192];
 static bb_error error = {.size = sizeof error, .text = text, .capacity = sizeof text};
 
 static void check(int32_t status) {

@@ -42,7 +42,10 @@ struct bb_backend {
 static int32_t fail(bb_error *error, int32_t status, const char *text) {
     if (error && error->text) {
         int length = snprintf(error->text, error->capacity, "%s", text);
-        error->length = length < 0 ? 0 : (size_t)length < error->capacity ? (size_t)length : error->capacity;
+        /* A text that does not fit is cut, and ends with a zero that does not count. */
+        error->length = length < 0 || error->capacity == 0 ? 0
+                        : (size_t)length < error->capacity ? (size_t)length
+                                                           : error->capacity - 1;
     }
     return status;
 }
@@ -554,8 +557,9 @@ static int32_t to_host(bb_backend *backend, const bb_tensor *x, uint8_t *bytes, 
 /* ---- the library ---- */
 
 static int32_t describe(bb_description *description, bb_error *error) {
+    size_t size = description->size < sizeof(bb_description) ? description->size : sizeof(bb_description);
     bb_description all = {
-        .size = sizeof all,
+        .size = size,
         .name = BB_TEXT("plain"),
         .version = BB_TEXT("1.0.0"),
         .path = BB_TEXT("plain.c"),
@@ -563,7 +567,7 @@ static int32_t describe(bb_description *description, bb_error *error) {
         .fingerprint = 1,
     };
     (void)error;
-    memcpy(description, &all, description->size < sizeof all ? description->size : sizeof all);
+    memcpy(description, &all, size);
     return BB_OK;
 }
 

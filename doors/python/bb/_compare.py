@@ -98,10 +98,13 @@ def _difference(got: Any, expected: Any, rtol: float, atol: float) -> dict[str, 
         alike = (here == there) | (np.isnan(here) & np.isnan(there))
         error = np.where(alike, 0.0, np.abs(here - there))
         error = np.where(np.isnan(error), np.inf, error)
-        far = error > atol + rtol * np.abs(np.where(np.isfinite(there), there, 0.0))
+        allowed = atol + rtol * np.abs(np.where(np.isfinite(there), there, 0.0))
+        far = error > allowed
     row: dict[str, Any] = {"equal": not bool(far.any()), "greatest_error": float(error.max(initial=0.0))}
     if far.any():
-        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
+        # The element that exceeds its own tolerance most. The greatest error may be within the tolerance of a large number.
+        excess = np.where(far, error - allowed, -np.inf)
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), error.shape))
         row["at"] = at
         row["reason"] = f"at {at}: {expected[at]!r} expected, got {got[at]!r}"
         row["different"] = int(far.sum())

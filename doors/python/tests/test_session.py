@@ -345,6 +345,14 @@ def test_compare_says_how_far_values_are_apart(two):
     assert "float64 expected, got float32" in first["reason"]
 
 
+def test_the_element_of_a_difference_exceeds_its_own_tolerance():
+    ty = models.tensor_type(models.FLOAT, [2])
+    session = bb.Session(models.model([models.node("Identity", ["x"], ["y"])], [("x", ty)], [("y", ty)]))
+    # The first element differs more, and within the tolerance of a large number.
+    [row] = session.compare({"x": np.array([1000.5, 1.5], np.float32)}, [np.array([1000, 1], np.float32)])
+    assert (row["equal"], row["at"], row["different"], row["greatest_error"]) == (False, (1,), 1, 0.5)
+
+
 def test_compare_takes_expected_outputs_by_name_and_a_single_one(two):
     session = bb.Session(two)
     y, z = session.run({"x": X})
