@@ -6,8 +6,7 @@
 use crate::contract::OpSet;
 use crate::erased::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::trace::{
-    InputIndex, LiveStep, Operation, Table, TableIndex, Trace, TraceStop, TraceValue, TracedTensor, Tracer,
-    ValueSource, Varies, held, host,
+    InputIndex, LiveStep, Operation, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, host,
 };
 use crate::{Backend, Error, Outputs, RunOptions, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -151,40 +150,19 @@ impl Body {
             && self.natives == call.natives
     }
 
-    /// Returns the size of the constants in bytes.
+    /// Estimates the size in bytes: the constants, the steps and the values. A recurrent body may have a million steps.
     fn bytes(&self) -> usize {
-        self.recorded.constants.entries().map(TensorData::byte_len).sum()
+        let Trace { steps, values, constants, .. } = &self.recorded;
+        let constants: usize = constants.entries().map(TensorData::byte_len).sum();
+        constants + BYTES_OF_STEP * (steps.len() + values.len())
     }
 
     /// Runs the steps.
     fn run(&self, on: &dyn Kernels, operands: Operands<'_>) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        let mut values: Table<TraceValue, Option<ErasedTensor>> = Table::default();
-        for info in self.recorded.values.entries() {
-            values.push(match info.source {
-                ValueSource::Input(at) => operands.get(at.position()).copied().flatten().cloned(),
-                ValueSource::Constant(at) => Some(on.constant(self.recorded.constants.get(at)?)?),
-                ValueSource::Weight(_) | ValueSource::Step => None,
-            });
-        }
-        for LiveStep { id, frees } in &self.steps {
+        self.recorded.run(&self.steps, operands, &|x| on.constant(x), &|operation, operands, params| {
             RunOptions::check_current()?;
-            let step = self.recorded.steps.get(*id)?;
-            let results = {
-                let mut operands: SmallVec<[Option<&ErasedTensor>; 4]> = SmallVec::new();
-                for value in &step.inputs {
-                    operands.push(value.map(|value| held(values.get(value)?.as_ref(), value)).transpose()?);
-                }
-                on.operation(step.operation, &operands, &step.params)?
-            };
-            for (&value, result) in step.outputs.iter().zip(results) {
-                values.set(value, Some(result))?;
-            }
-            for &value in frees {
-                values.set(value, None)?;
-            }
-        }
-        let result = |&value: &TraceValue| held(values.get(value)?.clone(), value);
-        Ok(self.recorded.outputs.iter().map(result).collect::<Result<_, Error>>()?)
+            on.operation(operation, operands, params)
+        })
     }
 }
 
@@ -237,7 +215,10 @@ impl dyn Kernels + '_ {
 /// The maximum number of cached bodies. If there are more, the cache is cleared.
 const MOST: usize = 1 << 10;
 
-/// The maximum total size in bytes of the constants of all cached bodies.
+/// An estimate of the bytes of a step, and of a value, with what they allocate.
+const BYTES_OF_STEP: usize = 256;
+
+/// The maximum total size in bytes of all cached bodies.
 const MOST_BYTES: usize = 1 << 26;
 
 /// The cache of traced bodies.

@@ -16,10 +16,11 @@ mod shapes;
 use crate::ext::{Ops, every_operation};
 use crate::prelude::families::*;
 use crate::trace::{
-    InputIndex, LiveStep, Liveness, Operation, Step, Table, TableIndex, Trace, TraceStop, TraceValue,
-    TracedTensor, Tracer, ValueSource, Varies, held,
+    InputIndex, Liveness, Operation, Step, Table, TableIndex, Trace, TraceStop, TraceValue, TracedTensor,
+    Tracer, ValueSource, Varies, held, host,
 };
 use crate::{Error, Tensor};
+use bb_ir::op::Param;
 use bb_ir::{DataType, Shape};
 use std::any::Any;
 
@@ -139,7 +140,14 @@ fn compute<B: Ops + ?Sized>(
     let of_inputs: Vec<&TracedTensor> = of_inputs.iter().collect();
     let found = on_tracer(&tracer, &of_inputs, by, of_seed.first(), function).map_err(Error::from)?;
     let outputs = std::iter::once(&found.value).chain(&found.gradients).map(TracedTensor::read).collect();
-    let mut results = replay(on, &tracer.finish(outputs), &given)?.into_iter();
+    let recorded = tracer.finish(outputs);
+    let given: Vec<Option<&B::Tensor>> = given.into_iter().map(Some).collect();
+    let call = |operation, operands: &[Option<&B::Tensor>], params: &[Param<'_>]| match operation {
+        Operation::Row(spec) => crate::ext::call(on, spec, operands, params),
+        Operation::Host(kernel) => host::run(on, kernel, operands, params),
+    };
+    let results = recorded.run(&recorded.live_steps()?, &given, &|x| on.constant(x), &call)?;
+    let mut results = results.into_iter();
     let value = results.next().ok_or_else(|| Error::excluded("a trace with outputs"))?;
     Ok(Gradient { value, gradients: results.collect() })
 }
@@ -188,43 +196,6 @@ fn on_tracer(
         });
     }
     Ok(Gradient { value, gradients })
-}
-
-/// Runs the steps of a trace that its outputs depend on, and returns the outputs.
-fn replay<B: Ops + ?Sized>(
-    on: &B,
-    recorded: &Trace,
-    inputs: &[&B::Tensor],
-) -> Result<Vec<B::Tensor>, B::Error> {
-    let mut values: Table<TraceValue, Option<B::Tensor>> = Table::default();
-    for info in recorded.values.entries() {
-        values.push(match info.source {
-            ValueSource::Input(index) => inputs.get(index.position()).map(|x| (*x).clone()),
-            ValueSource::Constant(index) => Some(on.constant(recorded.constants.get(index)?)?),
-            ValueSource::Weight(_) | ValueSource::Step => None,
-        });
-    }
-    for LiveStep { id, frees } in recorded.live_steps()? {
-        let step = recorded.steps.get(id)?;
-        let results = {
-            let mut operands: Vec<Option<&B::Tensor>> = Vec::with_capacity(step.inputs.len());
-            for input in &step.inputs {
-                operands.push(input.map(|value| held(values.get(value)?.as_ref(), value)).transpose()?);
-            }
-            match step.operation {
-                Operation::Row(spec) => crate::ext::call(on, spec, &operands, &step.params)?,
-                Operation::Host(kernel) => crate::trace::host::run(on, kernel, &operands, &step.params)?,
-            }
-        };
-        for (value, result) in step.outputs.iter().zip(results) {
-            values.set(*value, Some(result))?;
-        }
-        for value in frees {
-            values.set(value, None)?;
-        }
-    }
-    let output = |&value: &TraceValue| held(values.get(value)?.clone(), value);
-    Ok(recorded.outputs.iter().map(output).collect::<Result<_, Error>>()?)
 }
 
 /// A function's value, and its gradient by each input. The gradient is `None` if it was not requested or is zero.

@@ -18,6 +18,7 @@ mod one_node;
 mod params;
 mod print;
 mod proto;
+mod run;
 mod steps;
 mod stop;
 mod table;
