@@ -129,6 +129,7 @@ fn product(pool: &Arc<Pool>, weights: &Weights, rows: &[f32]) -> Vec<f32> {
     // The initial value reveals elements that are not written.
     let mut out = vec![12345.0; rows.len() / format.inner * format.columns];
     let left = weights.left(pool, rows).unwrap();
+    // SAFETY: `out` has an element for each row of `rows` and each column of the weights.
     unsafe { weights.product(&left, out.as_mut_ptr()) };
     out
 }
