@@ -3,6 +3,7 @@
 mod advice;
 mod backend_id;
 mod backend_origin;
+mod broken_promise;
 mod buffer;
 mod door;
 mod input;
@@ -20,6 +21,7 @@ mod wrong_result;
 pub use advice::Advice;
 pub use backend_id::BackendId;
 pub use backend_origin::BackendOrigin;
+pub use broken_promise::BrokenPromise;
 pub use buffer::{BufferMismatch, BufferProblem};
 pub use door::DoorAdvice;
 pub use input::{InputMismatch, InputProblem};
@@ -304,6 +306,10 @@ pub enum Error {
     /// A result has another element type or shape than its operation defines.
     #[error(transparent)]
     WrongResult(#[from] Box<WrongResult>),
+
+    /// A backend violated the interface through which it is called.
+    #[error(transparent)]
+    BrokenPromise(#[from] Box<BrokenPromise>),
 
     /// A family has no operation with this index.
     #[error("family `{family}` has no operation {index}")]
@@ -1200,6 +1206,7 @@ impl Error {
             | Error::NotPrimitive { op, .. }
             | Error::NotDifferentiable { op, .. } => Some(op),
             Error::WrongResult(wrong) => Some(&wrong.op),
+            Error::BrokenPromise(broken) => Some(broken.op),
             _ => None,
         }
     }
@@ -1250,9 +1257,11 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut last = text.clone();
     for cause in causes.map(|cause| cause.to_string()) {
-        // A transparent error has the same message as its cause.
-        if cause != last {
-            text = format!("{text}: {cause}");
+        // A transparent error has the same message as its cause. The message of a loaded backend begins like that of its kernel.
+        match cause.strip_prefix(&last) {
+            Some("") => {}
+            Some(rest) if rest.starts_with(": ") => text.push_str(rest),
+            _ => text = format!("{text}: {cause}"),
         }
         last = cause;
     }

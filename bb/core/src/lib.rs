@@ -60,9 +60,9 @@ pub use contract::{
 };
 pub use contract::{CompileOptions, Module, PassSwitch, PassSwitches};
 pub use error::{
-    BackendId, BackendOrigin, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem,
-    Internal, NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault,
-    Uncovered, WrongResult,
+    BackendId, BackendOrigin, BoxError, BrokenPromise, BufferMismatch, BufferProblem, Error, InputMismatch,
+    InputProblem, Internal, NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem,
+    ProblemList, TraceFault, Uncovered, WrongResult,
 };
 
 pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, compile_layer};

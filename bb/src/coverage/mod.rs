@@ -17,8 +17,9 @@ pub use crate::placement::{PassedOver, WhyNot};
 
 use crate::look::look;
 use crate::placement::PlacedNode;
-use crate::{BackendHandle, BackendRuntime, FirstOf, Module};
+use crate::{BackendHandle, BackendRuntime, FirstOf, Module, Registry};
 use bb_core::error::name;
+use bb_ir::text::{has_word, shown};
 use std::sync::Arc;
 
 /// A node and how it runs.
@@ -138,6 +139,20 @@ impl Coverage {
     /// Lists the nodes that cannot run, including those in subgraphs.
     pub fn missing(&self) -> MissingList {
         MissingList(self.nodes.iter().flat_map(|node| node.missing.iter().cloned()).collect())
+    }
+
+    /// Returns advice to open another backend of the program together with `backend`, the name under which this one was opened. Returns
+    /// `None` if no node may run elsewhere, or if the program has no other backend.
+    pub fn advice(&self, backend: &str) -> Option<String> {
+        let names = Registry::global().entries().map(|entry| entry.name);
+        let other = names.filter(|name| !has_word(backend, name)).max_by_key(|name| *name == "cpu")?;
+        let may_help = self.nodes.iter().flat_map(|node| &node.missing).any(Missing::may_run_elsewhere);
+        let backend = shown(backend);
+        may_help.then(|| {
+            format!(
+                "open `first_of({backend}, {other})`, so that `{other}` runs what `{backend}` does not run"
+            )
+        })
     }
 }
 

@@ -79,6 +79,9 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     if !missing.0.is_empty() {
         out::line(format_args!("\ncannot run on `{}`: {missing}", handle.name()))?;
     }
+    if let Some(advice) = coverage.advice(handle.name()) {
+        out::line(advice)?;
+    }
     if let Some(stage) = options.stage {
         out::line(format_args!("\n{}", stage_text(&module, options, stage)?))?;
     }

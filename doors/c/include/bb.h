@@ -815,8 +815,9 @@ typedef struct bb_run_options {
 uint32_t bb_version(void);
 
 /*
- * Loads the library of a backend. All sessions of the process that are opened later find the backend by its name. Loading a library again
- * changes nothing. The variable `BB_BACKEND_PATH` names libraries that the first session loads.
+ * Loads the library of a backend. All sessions of the process that are opened later find the backend by its name. Loading a file again
+ * changes nothing; another file with a backend of the same name is `BB_CONFIGURATION`. The variable `BB_BACKEND_PATH` names libraries that
+ * the first session loads.
  */
 int32_t bb_load_backend(const char *path, bb_error *error);
 

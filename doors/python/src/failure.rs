@@ -202,6 +202,9 @@ impl Details {
             Error::OptionValue { expected, got, .. } => {
                 (self.got, self.expected) = (Some(got.clone()), Some((*expected).to_owned()));
             }
+            Error::BrokenPromise(broken) => {
+                (self.got, self.expected) = (Some(broken.got.clone()), Some(broken.expected.clone()));
+            }
             Error::MissingOutput { name, made } => {
                 (self.got, self.expected) = (Some(made.join(", ")), Some(name.clone()));
             }

@@ -46,15 +46,16 @@ pub(crate) fn link_operators(door: Option<&DoorAdvice>) -> String {
     }
 }
 
-/// Returns the advice to run a node on another backend. `does` describes the required ability.
-pub(crate) fn elsewhere(does: &str, node: &dyn std::fmt::Display) -> String {
+/// Returns the advice to bind a node to another backend. `does` describes the required ability.
+pub(crate) fn bind(does: &str, node: &dyn std::fmt::Display) -> String {
+    format!("bind the node to a backend that {does}: `.bind_node(\"{node}\", …)`")
+}
+
+/// Returns advice for programs in Rust, after a semicolon; empty in programs in other languages.
+pub(crate) fn in_rust(advice: impl FnOnce() -> String) -> String {
     match DoorAdvice::given() {
-        Some(_) => {
-            format!(
-                "open `first_of(this, other)`, where `this` is the name of this backend, and `other` of one that {does}"
-            )
-        }
-        None => format!("bind the node to a backend that {does}: `.bind_node(\"{node}\", …)`"),
+        Some(_) => String::new(),
+        None => format!("; {}", advice()),
     }
 }
 

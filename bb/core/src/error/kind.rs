@@ -136,6 +136,7 @@ impl Error {
             | Error::OutputCount { .. }
             | Error::Results { .. }
             | Error::WrongResult(_)
+            | Error::BrokenPromise(_)
             | Error::MissingOutput { .. }
             | Error::Panicked { .. }
             | Error::KernelPanicked { .. }

@@ -1,11 +1,11 @@
 //! Describes nodes that cannot run or may not run, for errors and reports.
 
 use super::advice::{Advice, title};
-use super::door::{elsewhere, link, link_operators};
+use super::door::{bind, in_rust, link, link_operators};
 use super::{DoorAdvice, NarrowError, OpenOption};
-use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::text::{sentence, shown};
+use bb_ir::{DataType, ErrorKind};
 
 /// Returns the label of a node, as [`Graph::label_of`] defines it.
 pub fn name(graph: &Graph, node: &Node) -> String {
@@ -50,6 +50,8 @@ pub struct Refusal {
     pub params: Vec<DataType>,
     /// The message of the backend.
     pub reason: String,
+    /// The kind of the backend's error: [`ErrorKind::Unsupported`], or another kind if the call failed.
+    pub kind: ErrorKind,
 }
 
 impl std::fmt::Display for Refusal {
@@ -205,6 +207,26 @@ impl Missing {
         }
     }
 
+    /// Returns whether the node may run on another backend.
+    pub fn may_run_elsewhere(&self) -> bool {
+        matches!(
+            self.why,
+            Why::NoKernel { .. }
+                | Why::NoPrimitive { .. }
+                | Why::ElementTypes(_)
+                | Why::Exceeds(_)
+                | Why::Declined { .. }
+        )
+    }
+
+    /// Returns the first call that failed with an error of another kind than [`ErrorKind::Unsupported`].
+    pub fn failed_call(&self) -> Option<&Refusal> {
+        match &self.why {
+            Why::ElementTypes(refusals) => refusals.iter().find(|call| call.kind != ErrorKind::Unsupported),
+            _ => None,
+        }
+    }
+
     /// Returns true if the option `narrow_floats` of the backend allows the node to run.
     pub(crate) fn is_solved_by_narrow_floats(&self) -> bool {
         let option = OpenOption::NarrowFloats.name();
@@ -216,7 +238,8 @@ impl Missing {
 }
 
 impl std::fmt::Display for Missing {
-    /// Writes the node, the reason why it cannot run, and how the user can fix it.
+    /// Writes the node, the reason why it cannot run, and how the user can fix it. Programs in other languages than Rust do not bind nodes,
+    /// so their advice to use another backend comes once for all nodes (`Coverage::advice`).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let NodeInfo { op, domain, opset, .. } = &self.node;
         let node = shown(&self.node.node);
@@ -247,17 +270,15 @@ impl std::fmt::Display for Missing {
             }
             Why::NoKernel { method } => write!(
                 f,
-                "the operation has no body, and the backend no kernel for it; {}{}",
-                match DoorAdvice::given() {
-                    Some(_) => String::new(),
-                    None => format!(
-                        "write `{method}` under `#[bb::native]` and name the family in `#[bb(vendors(…))]`, or "
-                    ),
-                },
-                elsewhere("has the kernel", &node)
+                "the operation has no body, and the backend no kernel for it{}",
+                in_rust(|| format!(
+                    "write `{method}` under `#[bb::native]` and name the family in `#[bb(vendors(…))]`, or {}",
+                    bind("has the kernel", &node)
+                ))
             ),
             Why::NoPrimitive { method } => {
-                write!(f, "it needs `{method}`, which the backend does not run; {}", elsewhere("runs it", &node))
+                let advice = in_rust(|| bind("runs it", &node));
+                write!(f, "it needs `{method}`, which the backend does not run{advice}")
             }
             Why::InSubgraph { holder } => write!(
                 f,
@@ -267,14 +288,11 @@ impl std::fmt::Display for Missing {
             ),
             Why::Declined { reason } => write!(
                 f,
-                "{}; {}",
+                "{}{}",
                 shown(reason),
-                match DoorAdvice::given() {
-                    Some(_) => elsewhere("runs it", &node),
-                    None => format!(
-                        "bind the node to another backend: `.bind_node(\"{node}\", …)`, or use `first_of` with another one"
-                    ),
-                }
+                in_rust(|| format!(
+                    "bind the node to another backend: `.bind_node(\"{node}\", …)`, or use `first_of` with another one"
+                ))
             ),
             Why::ElementTypes(refusals) => {
                 for (i, refusal) in refusals.iter().enumerate() {
@@ -288,17 +306,16 @@ impl std::fmt::Display for Missing {
                     types.any(|dtype| bb_ir::text::has_word(&refusal.reason, dtype.name()))
                 };
                 let does = if refusals.iter().any(names_type) { "has the type" } else { "runs it" };
-                write!(f, "; {}", elsewhere(does, &node))
+                f.write_str(&in_rust(|| bind(does, &node)))
             }
             Why::Exceeds(NarrowError::Exceeds { op, dtype, held }) => write!(
                 f,
-                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}; {}",
-                match DoorAdvice::given() {
-                    Some(_) => elsewhere("has the type", &node),
-                    None => "bind the node to a backend that has the type, or accept that the host computes what exceeds: \
-                             `.accept_narrowing()`"
-                        .to_owned(),
-                }
+                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}{}",
+                in_rust(|| {
+                    "bind the node to a backend that has the type, or accept that the host computes what exceeds: \
+                     `.accept_narrowing()`"
+                        .to_owned()
+                })
             ),
             Why::Exceeds(other) => write!(f, "{other}"),
             Why::Fails { reason } => write!(f, "it will fail: {}", sentence(reason)),

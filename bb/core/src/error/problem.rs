@@ -223,7 +223,7 @@ impl fmt::Display for ProblemList {
 mod tests {
     use super::*;
     use crate::error::missing::{Refusal, Why};
-    use bb_ir::DataType;
+    use bb_ir::{DataType, ErrorKind};
 
     fn node(name: &str, op: &str, why: Why) -> Problem {
         let node = NodeInfo { node: name.to_owned(), op: op.to_owned(), domain: String::new(), opset: 21 };
@@ -232,7 +232,8 @@ mod tests {
 
     fn refused(op: &'static str, reason: &str) -> Why {
         let reason = reason.to_owned();
-        Why::ElementTypes(vec![Refusal { op, operands: vec![DataType::F64], params: Vec::new(), reason }])
+        let (operands, kind) = (vec![DataType::F64], ErrorKind::Unsupported);
+        Why::ElementTypes(vec![Refusal { op, operands, params: Vec::new(), reason, kind }])
     }
 
     #[test]

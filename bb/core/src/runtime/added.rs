@@ -65,6 +65,8 @@ pub(super) struct Made {
     pub(super) erased: Make<Erased>,
     /// Lists the devices, sorted by name; `None` if the backend cannot list devices.
     devices: Option<ListDevices>,
+    /// How the program got the backend.
+    pub(super) origin: BackendOrigin,
 }
 
 impl std::fmt::Debug for Made {
@@ -117,6 +119,7 @@ impl Made {
             }),
             erased: Box::new(move |options| Ok(Erased::new(other(options)?))),
             devices,
+            origin: of.origin,
         }
     }
 

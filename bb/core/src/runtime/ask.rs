@@ -5,6 +5,7 @@
 //! this module observes the error. Each operation is tried once per combination of element types, and only for
 //! requested combinations.
 
+use super::answers::TrialError;
 use super::{BackendRuntime, Question};
 use crate::error::Refusal;
 use crate::{Error, ErrorKind, RoundMode};
@@ -65,44 +66,46 @@ impl Question {
     ) -> Option<Refusal> {
         for dtype in self.operands.iter().flatten() {
             let constant = Question::constant(*dtype);
-            if let Some(reason) = constant.answer(by, Question::sample) {
-                return Some(constant.refusal(reason));
+            if let Some(error) = constant.answer(by, Question::sample) {
+                return Some(constant.refusal(error));
             }
         }
         Some(self.refusal(self.answer(by, tried)?))
     }
 
-    fn refusal(&self, reason: Arc<str>) -> Refusal {
+    fn refusal(&self, error: TrialError) -> Refusal {
         Refusal {
             op: self.op.method,
             operands: self.operands.iter().flatten().copied().collect(),
             params: self.params.to_vec(),
-            reason: reason.to_string(),
+            reason: error.reason.to_string(),
+            kind: error.kind,
         }
     }
 
-    /// Returns the reason why a backend refuses the call; `None` if the backend supports the call, or if no valid call
-    /// can be constructed.
+    /// Returns the error with which a backend refuses the call; `None` if the backend supports the call, or if no valid
+    /// call can be constructed.
     fn answer(
         &self,
         by: &dyn BackendRuntime,
         tried: impl FnOnce(&Question) -> Option<Tried>,
-    ) -> Option<Arc<str>> {
+    ) -> Option<TrialError> {
         let known = by.answers().get(self);
         if let Some(answer) = known {
             return answer;
         }
         let Tried { operands, params, any_error } = tried(self)?;
         let refused = by.try_call(self.op, &operands, &params).err().and_then(|error| {
-            if is_fault_of_layer(by, &error) {
+            if is_fault(by, &error) {
                 return None;
             }
             let text = crate::error::causes(&error);
             let types = self.operands.iter().flatten().chain(&self.params);
             // Another error may be caused by the sample elements, so it only counts as a refusal if it names a type of
             // the call.
-            (any_error || types.into_iter().any(|dtype| bb_ir::text::has_word(&text, dtype.name())))
-                .then(|| Arc::from(text))
+            (any_error || types.into_iter().any(|dtype| bb_ir::text::has_word(&text, dtype.name()))).then(
+                || TrialError { reason: Arc::from(text), kind: error.kind_by(&|error| by.wrapped(error)) },
+            )
         });
         by.answers().insert(self.clone(), refused.clone());
         refused
@@ -150,14 +153,17 @@ impl Question {
     }
 }
 
-/// Returns whether a layer reported a fault: for the layer `check` a wrong result, for `fault` an injected error. This
-/// does not mean that the backend lacks the operation. So the operation counts as supported, and a run fails
-/// with the layer's error.
-fn is_fault_of_layer(by: &dyn BackendRuntime, error: &Error) -> bool {
+/// Returns whether an error reports a fault: a result that violates the contract, or the error of a layer (for `check` a
+/// wrong result, for `fault` an injected error). This does not mean that the backend lacks the operation. So the
+/// operation counts as supported, and a run fails with the error.
+fn is_fault(by: &dyn BackendRuntime, error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         let own = error.downcast_ref::<Error>().or_else(|| by.wrapped(error));
-        if matches!(own, Some(Error::Layer { kind: ErrorKind::Device, .. })) {
+        let is_layer = matches!(own, Some(Error::Layer { kind: ErrorKind::Device, .. }));
+        let is_wrong =
+            matches!(own, Some(Error::BrokenPromise(_) | Error::WrongResult(_) | Error::Results { .. }));
+        if is_layer || is_wrong {
             return true;
         }
         cause = error.source();

@@ -216,6 +216,14 @@ impl Registry {
         Ok(())
     }
 
+    /// Returns how the program got the backend that [`add`](Self::add) added under a name; `None` if it added no backend
+    /// of this name.
+    pub fn added_origin(&self, name: &str) -> Option<BackendOrigin> {
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let slot = added.iter().find(|slot| slot.registration.name == name)?;
+        slot.made.as_ref().map(|made| made.origin)
+    }
+
     /// Removes a backend that [`add`](Self::add) added, and returns whether there was one. Instances that are in use
     /// stay alive until they are dropped. The name is no longer found, neither by itself nor within names of layers and
     /// combining backends.

@@ -9,6 +9,7 @@ use bb::{
 };
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
 use bb_c::failure::{Failed, guarded};
+use bb_ir::text::sentence;
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -117,19 +118,30 @@ fn obey_the_environment() -> Result<(), Failed> {
     OBEYED.get_or_init(obey).clone()
 }
 
-/// Refuses a model with nodes that need a primitive that the backend lacks.
+/// Refuses a model with nodes that need a primitive that the backend lacks, or a primitive that fails when it is tried. `name` is the name
+/// under which the backend was opened.
 ///
 /// A backend with all primitives is not tried, because trials take time.
-fn runs_all(module: &Module, backend: &BackendHandle) -> Result<(), Failed> {
+fn runs_all(module: &Module, backend: &BackendHandle, name: &str) -> Result<(), Failed> {
     let runtime = backend.runtime();
     if Primitive::ALL.iter().all(|op| runtime.runs_primitive(*op)) {
         return Ok(());
     }
-    let missing = Coverage::of(module, runtime).missing();
-    match missing.0.is_empty() {
-        true => Ok(()),
-        false => Err(Failed::of(&bb::Error::Unsupported { missing })),
+    let coverage = Coverage::of(module, runtime);
+    let missing = coverage.missing();
+    if let Some((node, call)) = missing.0.iter().find_map(|of| Some((&of.node, of.failed_call()?))) {
+        let reason = sentence(&call.reason);
+        let text = format!("{node}: {call} failed when it was tried on one or two elements: {reason}");
+        return Err(Failed::new(call.kind, text));
     }
+    let before = match missing.0.len() {
+        0 => return Ok(()),
+        1 => "; ",
+        _ => "\n  ",
+    };
+    let advice = coverage.advice(name).map_or(String::new(), |advice| format!("{before}{advice}"));
+    let text = format!("{}{advice}", bb::Error::Unsupported { missing });
+    Err(Failed::new(ErrorKind::Unsupported, text))
 }
 
 fn open(
@@ -138,8 +150,9 @@ fn open(
     (options, limits): (&OpenOptions, &Limits),
 ) -> Result<HostSession, Failed> {
     let (module, facts) = source.load(limits).map_err(|e| Failed::of(&e))?;
-    let backend = bb::backend_with(backend, options).map_err(|e| Failed::of(&e))?;
-    runs_all(&module, &backend)?;
+    let name = backend;
+    let backend = bb::backend_with(name, options).map_err(|e| Failed::of(&e))?;
+    runs_all(&module, &backend, name)?;
     let options = CompileOptions::default().within(limits);
     let executable = backend.compile(module.clone(), &options);
     let executable = executable.map_err(|e| Failed::caused(backend.error_kind(&e), &e))?;

@@ -133,27 +133,56 @@ fn negating() -> ModelProto {
     }
 }
 
+/// Builds the backend written in C with other text in some places, and a model that negates. Returns the paths of both.
+fn changed(name: &str, changes: &[(&str, &str)]) -> (String, String) {
+    let file = |file: String| Path::new(env!("CARGO_TARGET_TMPDIR")).join(file).display().to_string();
+    let (model, source) = (file(format!("{name}.onnx")), file(format!("{name}.c")));
+    let library = file(format!("lib{name}.so"));
+    std::fs::write(&model, negating().encode_to_vec()).unwrap();
+    let mut text = std::fs::read_to_string(door().join("examples/plain.c")).unwrap();
+    for (old, new) in changes {
+        assert!(text.contains(old), "{old}");
+        text = text.replace(old, new);
+    }
+    std::fs::write(&source, text).unwrap();
+    // A function that is not in the table any more is not used.
+    cc(&["-Wno-unused", "-shared", "-fPIC", &source, "-o", &library, "-lm"]);
+    (model, library)
+}
+
 #[test]
 fn a_session_lists_the_nodes_of_primitives_that_are_null() {
     let program = program("host-without");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = |name: &str| folder.join(name).display().to_string();
-    let (model, source, library) = (file("negating.onnx"), file("without.c"), file("libwithout.so"));
-    std::fs::write(&model, negating().encode_to_vec()).unwrap();
-    let plain = std::fs::read_to_string(door().join("examples/plain.c")).unwrap();
-    let without = plain.replace("    .neg = neg,\n", "");
-    assert_ne!(plain, without);
-    std::fs::write(&source, without).unwrap();
-    // The function that is not in the table any more is not used.
-    cc(&["-Wno-unused", "-shared", "-fPIC", &source, "-o", &library, "-lm"]);
-
+    let (model, library) = changed("without", &[("    .neg = neg,\n", "")]);
     let output = run(&program, &[&model, "plain", &library]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("error 4: 1 of the graph's nodes cannot run: "), "{said}");
-    assert!(said.contains("it needs `neg`, which the backend does not run; "), "{said}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error 4: 1 of the graph's nodes cannot run: `y` is `Neg` of `ai.onnx` 17: it needs `neg`, which the backend does not run; \
+         open `first_of(plain, cpu)`, so that `cpu` runs what `plain` does not run\n"
+    );
     let output = run(&program, &[&model, "first_of(plain, cpu, place=order)", &library]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "y: -1.000000 -1.000000\n");
+}
+
+/// A backend that lacks a primitive is tried when a session is opened. A failure there is no lack.
+#[test]
+fn a_kernel_that_fails_in_its_trial_has_the_status_and_the_message_of_the_library() {
+    let program = program("host-failing");
+    let table = "static const bb_primitives PRIMITIVES = {\n";
+    let failing = format!(
+        "static int32_t failing(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error) {{\n    \
+         return fail(error, BB_DEVICE, \"the chip is on fire\");\n}}\n\n{table}"
+    );
+    let changes =
+        [(table, &*failing), ("    .neg = neg,\n", "    .neg = failing,\n"), ("    .log = log_,\n", "")];
+    let (model, library) = changed("failing", &changes);
+    let output = run(&program, &[&model, "plain", &library]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error 7: `y` is `Neg` of `ai.onnx` 17: `neg` of f32 failed when it was tried on one or two elements: backend `plain` failed in \
+         `neg`: the chip is on fire\n"
+    );
 }
 
 /// Creates a model with a loop that runs `n` times, where `n` is an input. Its intermediate value `h` is `-x`.

@@ -403,7 +403,7 @@ impl Backend for LoadedBackend {
     fn wrapped(error: &LoadedError) -> Option<&Error> {
         match error {
             LoadedError::Bb(error) => Some(error),
-            LoadedError::Panicked { .. } | LoadedError::Broken { .. } => None,
+            LoadedError::Panicked { .. } => None,
         }
     }
 

@@ -86,6 +86,20 @@ pub enum LoadError {
         /// The message of the library.
         message: String,
     },
+    /// Another library has registered a backend of the same name.
+    #[error(
+        "the backend `{name}` of the library `{}` cannot be registered, because the library `{}` has registered a backend of this name: \
+         load only one of them, or give one of the backends another name",
+        sentence(.path.display()), sentence(.holder.display()), name = sentence(.name)
+    )]
+    NameTaken {
+        /// The file.
+        path: PathBuf,
+        /// The name of the backend.
+        name: String,
+        /// The file of the library that has the name.
+        holder: PathBuf,
+    },
     /// The backend cannot be registered under its name.
     #[error("the backend of the library `{}` cannot be registered", sentence(.path.display()))]
     Register {
@@ -114,6 +128,7 @@ impl LoadError {
             | LoadError::NoBackend { .. }
             | LoadError::Mismatch { .. }
             | LoadError::Lacks { .. }
+            | LoadError::NameTaken { .. }
             | LoadError::Option { .. } => ErrorKind::Configuration,
             LoadError::Failed { kind, .. } => *kind,
             LoadError::Register { source, .. } => source.kind(),
@@ -125,7 +140,8 @@ impl LoadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadedError {
-    /// An error that `bb` detects in a call, or that the backend reports ([`Error::Loaded`]).
+    /// An error that `bb` detects in a call, a violation of the interface ([`Error::BrokenPromise`]), or an error that the backend reports
+    /// ([`Error::Loaded`]).
     #[error(transparent)]
     Bb(#[from] Error),
     /// The code of the backend panicked. The library caught the panic.
@@ -137,22 +153,6 @@ pub enum LoadedError {
         op: &'static str,
         /// The message of the panic.
         message: String,
-    },
-    /// The backend violated the interface.
-    #[error(
-        "backend `{backend}` broke a promise of the interface in `{op}`: {what}: expected {expected}, got {got}"
-    )]
-    Broken {
-        /// The name of the backend.
-        backend: &'static str,
-        /// The operation.
-        op: &'static str,
-        /// The item with an unexpected value.
-        what: String,
-        /// The expected value.
-        expected: String,
-        /// The value that the library returned.
-        got: String,
     },
 }
 

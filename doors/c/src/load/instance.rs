@@ -4,7 +4,7 @@ use super::library::{BackendLibrary, Said, types_of, wrong_instance};
 use super::{LoadError, LoadedError};
 use crate::abi::{Raw, RawTensor, Slot, Status, status};
 use bb_core::ext::OpSet;
-use bb_core::{DataType, DataTypes, Error, GraphIdentity, Shape};
+use bb_core::{BrokenPromise, DataType, DataTypes, Error, GraphIdentity, Shape};
 use bb_ir::op::{Family, OpSpec, Primitive};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -89,8 +89,8 @@ impl Instance {
         expected: impl std::fmt::Display,
         got: impl std::fmt::Display,
     ) -> LoadedError {
-        let (what, expected, got) = (what.to_string(), expected.to_string(), got.to_string());
-        LoadedError::Broken { backend: self.name(), op, what, expected, got }
+        let values = (expected.to_string(), got.to_string());
+        Error::from(BrokenPromise::new(self.name(), op, what.to_string(), values)).into()
     }
 
     /// Calls a function, and converts its status and message to a result.

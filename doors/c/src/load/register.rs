@@ -15,11 +15,12 @@ impl BackendLibrary {
     ///
     /// [`Registry::remove`](bb_core::Registry::remove) undoes this; open backends stay usable.
     ///
-    /// Registering the same version of a library again has no effect.
+    /// Registering the same file again has no effect.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Register`] if another backend has the name, or if the name is not allowed.
+    /// [`LoadError::NameTaken`] if the backend of another library has the name; [`LoadError::Register`] if another backend of the program has
+    /// it, or if the name is not allowed.
     pub fn register(&self) -> Result<(), LoadError> {
         let of = Added {
             name: self.0.name,
@@ -28,10 +29,14 @@ impl BackendLibrary {
             options: kept_options(self.0.options.iter().flat_map(open_option).collect()),
             origin: BackendOrigin::Loaded(interned(self.0.path.display().to_string())),
         };
-        match self.add(of) {
-            Err(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),
-            Err(source) => Err(LoadError::Register { path: self.0.path.clone(), source: Box::new(source) }),
-            Ok(()) => Ok(()),
+        let path = || self.0.path.clone();
+        let Err(source) = self.add(of) else { return Ok(()) };
+        match Registry::global().added_origin(of.name) {
+            Some(BackendOrigin::Loaded(holder)) if BackendOrigin::Loaded(holder) != of.origin => {
+                Err(LoadError::NameTaken { path: path(), name: of.name.to_owned(), holder: holder.into() })
+            }
+            Some(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),
+            _ => Err(LoadError::Register { path: path(), source: Box::new(source) }),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Tests that libraries stay loaded as long as their objects exist, and that unloading leaks nothing.
 
 use crate::built;
-use bb::{Backend, BackendLibrary, OpenOptions, TensorData};
+use bb::{Backend, BackendLibrary, ErrorKind, LoadError, OpenOptions, TensorData};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn copy(name: &str) -> PathBuf {
 
 /// Returns whether a library is mapped.
 #[cfg(target_os = "linux")]
-fn is_loaded(path: &std::path::Path) -> bool {
+fn is_loaded(path: &Path) -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap())
 }
 
@@ -70,6 +70,33 @@ fn a_removed_library_goes_with_the_last_of_what_was_opened() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Both libraries have the same description. Loading the first one again by another path is allowed.
+#[test]
+fn a_second_library_with_the_name_of_a_loaded_backend_is_refused() {
+    let first = renamed("twin");
+    let second = built::folder().join("twin-copy.so");
+    fs::copy(&first, &second).unwrap();
+    let second = second.canonicalize().unwrap();
+    let register = |path: &Path| BackendLibrary::load(path).unwrap().register();
+    register(&first).unwrap();
+    register(&first.parent().unwrap().join(".").join(first.file_name().unwrap())).unwrap();
+    let error = register(&second).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the backend `twin` of the library `{}` cannot be registered, because the library `{}` has registered a backend of this \
+             name: load only one of them, or give one of the backends another name",
+            second.display(),
+            first.display()
+        )
+    );
+    assert!(matches!(error, LoadError::NameTaken { .. }), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(bb::Registry::global().remove("twin"));
+    register(&second).unwrap();
+    assert!(bb::Registry::global().remove("twin"));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Tests functions of open backends that return garbage.
 
 use super::{good, linked};
-use bb::{Backend, BackendLibrary, DataType, ErrorKind, LoadedBackend, LoadedError, OpenOptions, TensorData};
+use bb::{
+    Backend, BackendHandle, BackendLibrary, CompileOptions, DataType, Erased, Error, ErrorKind,
+    LoadedBackend, LoadedError, Module, OpenOptions, TensorData,
+};
 use bb_c::abi::{Failure, Items, Library, Primitives, Raw, RawTensor, Results, Status};
 use std::cell::Cell;
 
@@ -124,6 +127,30 @@ fn a_wrong_rank_is_named_without_extents() {
     assert_eq!(added(only_rank, &[2, 1]).to_string(), format!("{said} 2 for the extents [2, 1], got 7"));
 }
 
+/// The run fails, and the node does not move to the next backend of `first_of`.
+#[test]
+fn a_wrong_result_in_a_trial_is_an_error_and_not_a_lack() {
+    let graph = bb::trace(&[("x", DataType::F32, &[2]), ("y", DataType::F32, &[2])], |on, inputs| {
+        Ok(vec![on.add(&inputs[0], &inputs[1])?])
+    })
+    .unwrap();
+    let module = Module::from_graph(&graph, &[], &[]).unwrap();
+    let (table, primitives) = good();
+    let wrong = open(linked(table, Primitives { add: Some(other_shape), ..primitives }).unwrap());
+    let checked = bb_layers::Check::new(Erased::new(wrong.clone()), true);
+    for mine in [BackendHandle::start("mine", wrong), BackendHandle::start("mine", checked)] {
+        let other = BackendHandle::start("other", bb_reference::Reference);
+        let both = BackendHandle::start("both", bb::first_of([mine, other]).unwrap().with_order());
+        let compiled = both.compile(module.clone(), &CompileOptions::default()).unwrap();
+        let x = both.tensor(&[2], &[1f32, 2.]).unwrap();
+        let error = compiled.run(&[Some(&x), Some(&x)]).unwrap_err();
+        assert_eq!(both.error_kind(&error), ErrorKind::Device);
+        let text = bb_core::error::causes(&error);
+        let said = "backend `plain` broke a promise of the interface in `add`: the shape of result 0: expected [2], got [3]";
+        assert!(text.contains(said), "{text}");
+    }
+}
+
 #[test]
 fn a_status_that_the_header_does_not_define_is_named() {
     let error = added(strange, &[2]);
@@ -226,7 +253,7 @@ fn bytes_are_compared_with_what_a_tensor_says() {
     // Any bytes are valid floats, but not valid booleans.
     assert!(garbage.to_host(&garbage.constant(&floats).unwrap()).is_ok());
     let error = garbage.to_host(&garbage.constant(&truth).unwrap()).unwrap_err();
-    assert!(matches!(error, LoadedError::Broken { .. }), "{error}");
+    assert!(matches!(error, LoadedError::Bb(Error::BrokenPromise(_))), "{error}");
 }
 
 #[test]
