@@ -1257,7 +1257,7 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut last = text.clone();
     for cause in causes.map(|cause| cause.to_string()) {
-        // A transparent error has the same message as its cause. The message of a loaded backend begins like that of its kernel.
+        // A transparent error has the same message as its cause. A loaded backend repeats the message of its kernel.
         match cause.strip_prefix(&last) {
             Some("") => {}
             Some(rest) if rest.starts_with(": ") => text.push_str(rest),

@@ -227,8 +227,9 @@ struct bb_result {
 };
 
 /*
- * A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. If it
- * returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least 1024 bytes.
+ * A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. A text
+ * that bb cuts ends with `…`. If the function returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least
+ * 1024 bytes.
  */
 struct bb_error {
     /* The size of this structure. */

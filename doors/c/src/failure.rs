@@ -2,6 +2,7 @@
 
 use crate::abi::{Failure, Status, status};
 use bb_ir::ErrorKind;
+use std::borrow::Cow;
 
 /// A status and a message.
 #[derive(Debug, Clone)]
@@ -49,7 +50,21 @@ pub unsafe fn guarded(error: *mut Failure, body: impl FnOnce() -> Result<(), Fai
     failed.status
 }
 
-/// Writes the message of an error, truncated to the caller's buffer at a character boundary.
+/// The last character of a message that is cut.
+const CUT: &str = "…";
+
+/// Returns the part of a message that fits in `capacity` bytes, at a character boundary. A message that is cut ends with `…`, if the
+/// capacity allows it.
+pub(crate) fn fitting(text: &str, capacity: usize) -> Cow<'_, str> {
+    if text.len() <= capacity {
+        return text.into();
+    }
+    let mark = if capacity < CUT.len() { "" } else { CUT };
+    let end = text.floor_char_boundary(capacity - mark.len());
+    format!("{}{mark}", text.get(..end).unwrap_or_default()).into()
+}
+
+/// Writes the message of an error, cut to the caller's buffer.
 ///
 /// # Safety
 ///
@@ -60,8 +75,8 @@ unsafe fn write(error: *mut Failure, text: &str) {
     if error.text.is_null() {
         return;
     }
-    let length = text.floor_char_boundary(error.capacity);
-    // SAFETY: `text` has room for `capacity` bytes, of these `length` are written, and the caller's buffer does not overlap our string.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), error.text.cast(), length) };
-    error.length = length;
+    let text = fitting(text, error.capacity);
+    // SAFETY: the buffer has room for `capacity` bytes, `text` has at most as many, and the caller's buffer does not overlap our string.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), error.text.cast(), text.len()) };
+    error.length = text.len();
 }

@@ -83,7 +83,7 @@ impl Question {
         }
     }
 
-    /// Returns the error with which a backend refuses the call; `None` if the backend supports the call, or if no valid
+    /// Returns the error of a backend that refuses the call; `None` if the backend supports the call, or if no valid
     /// call can be constructed.
     fn answer(
         &self,

@@ -61,6 +61,13 @@ int main(int argc, char **argv) {
     bb_named truth = {BB_TEXT("narrow_floats"), BB_TEXT("maybe")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
     EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
+    char small[16];
+    bb_error little = {.size = sizeof little, .text = small, .capacity = sizeof small};
+    int32_t status = bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &little);
+    if (status != BB_CONFIGURATION || little.length != 16 || memcmp(small, text, 13) != 0 || memcmp(small + 13, "…", 3) != 0) {
+        fprintf(stderr, "a text that is cut has no mark: %.*s\n", (int)little.length, small);
+        return 1;
+    }
     if (strstr(text, "derive") != NULL || strstr(text, "as _") != NULL) {
         fprintf(stderr, "a program in C is told to write Rust: %s\n", text);
         return 1;

@@ -187,8 +187,9 @@ c_structs! {
         shape: *const usize = "const size_t *shape";
     }
 
-    /// A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. If it
-    /// returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least 1024 bytes.
+    /// A place for the text of an error. A function that returns another status than `BB_OK` writes the reason, cut to `capacity`. A text
+    /// that bb cuts ends with `…`. If the function returns `BB_OK`, it writes nothing here. The host gives functions of a backend at least
+    /// 1024 bytes.
     Failure = "bb_error" {
         /// The size of this structure.
         size: usize = "size_t size";

@@ -3,8 +3,9 @@
 use super::LoadedError;
 use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
 use super::instance::Instance;
-use super::library::message_of;
+use super::library::{LONGEST_MESSAGE, message_of};
 use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
+use crate::failure::fitting;
 use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
 use bb_ir::proto::{ModelProto, OperatorSetIdProto};
 use prost::Message;
@@ -201,7 +202,9 @@ unsafe extern "C" fn done(
         // SAFETY: the library lends the text and the results for the call.
         let (text, slots) = unsafe { (text.slice(), Items { items: results, count }.slice()) };
         let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
-        let message = || on.0.left(message_of(text.get(..1024).unwrap_or(text)), slots, &pointers);
+        // One byte more than the longest message, so that a longer message is cut and gets its mark.
+        let text = || message_of(text.get(..=LONGEST_MESSAGE).unwrap_or(text));
+        let message = || on.0.left(fitting(&text(), LONGEST_MESSAGE).into_owned(), slots, &pointers);
         let expected = program.outputs.len();
         let result = match on.0.judge("run", status, message) {
             Ok(()) if slots.len() == expected => on.named(&program, slots, &pointers),

@@ -260,9 +260,12 @@ pub(super) fn called(
     Err(LoadError::Failed { path: path.to_owned(), function, kind, message })
 }
 
+/// The maximum length of a message of a library, in bytes.
+pub(super) const LONGEST_MESSAGE: usize = 1024;
+
 /// A buffer for the message of an error, which functions of the library write.
 pub(super) struct Said {
-    bytes: [u8; 1024],
+    bytes: [u8; LONGEST_MESSAGE],
     failure: Failure,
 }
 
@@ -270,7 +273,7 @@ impl Said {
     pub(super) fn new() -> Said {
         let failure =
             Failure { size: size_of::<Failure>(), text: std::ptr::null_mut(), capacity: 0, length: 0 };
-        Said { bytes: [0; 1024], failure }
+        Said { bytes: [0; LONGEST_MESSAGE], failure }
     }
 
     /// Returns the structure where functions write their message.

@@ -133,6 +133,10 @@ starts! {
         done(context, 0, NONE, std::ptr::null(), 0);
     })
     leaving(|done, context, slot| done(context, 7, NONE, &raw const slot, 1))
+    verbose(|done, context, slot| {
+        good().0.release.unwrap()(work_of(context), slot.tensor);
+        done(context, 7, Text::new(&"fire ".repeat(1000)), std::ptr::null(), 0);
+    })
     failing(|done, context, slot| {
         good().0.release.unwrap()(work_of(context), slot.tensor);
         done(context, 7, Text::new("the device caught fire"), std::ptr::null(), 0);
@@ -244,6 +248,11 @@ fn a_run_that_ends_badly_is_an_error() {
     assert!(error.ends_with("in `run`: the number of results: expected 1, got 0"), "{error}");
     let (_, result) = dispatched(failing);
     assert_eq!(result.unwrap_err().to_string(), "backend `plain` failed in `run`: the device caught fire");
+    let (_, result) = dispatched(verbose);
+    let error = result.unwrap_err().to_string();
+    let (most, cut) = ("fire ".repeat(205), "backend `plain` failed in `run`: ");
+    // A message has at most 1024 bytes. The mark has 3 of them.
+    assert_eq!(error, format!("{cut}{}…", &most[..1021]));
     let (_, result) = dispatched(leaving);
     let error = result.unwrap_err().to_string();
     assert_eq!(

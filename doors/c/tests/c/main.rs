@@ -8,5 +8,6 @@ mod everywhere;
 mod header;
 mod later;
 mod leaks;
+mod messages;
 mod plain;
 mod rust;
