@@ -762,7 +762,7 @@ typedef struct bb_cancel bb_cancel;
 #define BB_UNKNOWN_RANK SIZE_MAX
 #define BB_UNKNOWN_EXTENT SIZE_MAX
 
-/* An input or output of a session. The texts and extents live as long as the session. */
+/* An input or output of a session, or a value between its nodes. The texts and extents live as long as the session. */
 typedef struct bb_port {
     bb_text name;
     /* The element type, such as `BB_F32`. 0 if it is not known, or if the port is no tensor; then the rank is unknown, too. */
@@ -846,9 +846,15 @@ void bb_session_close(bb_session *session);
 
 size_t bb_session_input_count(const bb_session *session);
 size_t bb_session_output_count(const bb_session *session);
+/*
+ * Returns the number of values between nodes: the results of nodes that are no outputs of the model, in the order of the nodes. A run returns
+ * those that its `bb_run_options` names.
+ */
+size_t bb_session_value_count(const bb_session *session);
 /* Writes the port at a position, from 0 on; `BB_WRONG_INPUT` if there is none. */
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
+int32_t bb_session_value(const bb_session *session, size_t position, bb_port *port);
 
 /* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. `BB_WRONG_INPUT` says that `size` is not set, or an argument null. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);

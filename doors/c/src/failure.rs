@@ -76,7 +76,7 @@ unsafe fn write(error: *mut Failure, text: &str) {
         return;
     }
     let text = fitting(text, error.capacity);
-    // SAFETY: the buffer has room for `capacity` bytes, `text` has at most as many, and the caller's buffer does not overlap our string.
+    // SAFETY: `text` is not longer than the `capacity` of the buffer, and the caller's buffer does not overlap our string.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), error.text.cast(), text.len()) };
     error.length = text.len();
 }

@@ -3,13 +3,14 @@
 use crate::model::{ModelFacts, ModelSource, Told};
 use crate::{cleared, dropped, ended, failed_to_load, given, null, options};
 use bb::coverage::Coverage;
-use bb::ir::graph::{Dim, ValueType};
+use bb::ir::graph::{Dim, ValueId, ValueType};
 use bb::{
     BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Limits, Module, OpenOptions, Primitive,
 };
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
 use bb_c::failure::{Failed, guarded};
 use bb_ir::text::sentence;
+use std::collections::HashSet;
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -31,9 +32,22 @@ pub struct HostSession {
     others: Mutex<Others>,
     inputs: Vec<Known>,
     outputs: Vec<Known>,
+    /// The values between nodes, which the first query lists.
+    values: OnceLock<Vec<Known>>,
 }
 
 impl HostSession {
+    /// Returns the results of nodes that are no outputs, in the order of the nodes.
+    fn values(&self) -> &[Known] {
+        self.values.get_or_init(|| {
+            let graph = self.module.graph();
+            let outputs: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+            let results = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten().copied());
+            let named = results.filter(|value| !outputs.contains(value) && !graph.name_of(*value).is_empty());
+            bb::Port::all_of(graph, &named.collect::<Vec<_>>()).iter().map(Known::of).collect()
+        })
+    }
+
     /// Returns the failure of a run. The backend determines the kind of the error.
     pub(crate) fn failed(&self, error: &bb::Error) -> Failed {
         Failed::caused(self.backend.error_kind(error), error)
@@ -72,7 +86,7 @@ impl HostSession {
 /// The value of `BB_UNKNOWN_RANK` and `BB_UNKNOWN_EXTENT`.
 const UNKNOWN: usize = usize::MAX;
 
-/// The name and the declared type of an input or an output. `shape` is `None` if the rank is unknown.
+/// The name and the known type of an input, an output or a value between nodes. `shape` is `None` if the rank is unknown.
 struct Known {
     name: String,
     dtype: i32,
@@ -158,8 +172,8 @@ fn open(
     let executable = executable.map_err(|e| Failed::caused(backend.error_kind(&e), &e))?;
     let inputs = executable.inputs().iter().map(Known::of).collect();
     let outputs = executable.outputs().iter().map(Known::of).collect();
-    let (told, others) = (Told::new(facts), Mutex::default());
-    Ok(HostSession { backend, told, module, options, executable, others, inputs, outputs })
+    let (told, others, values) = (Told::new(facts), Mutex::default(), OnceLock::new());
+    Ok(HostSession { backend, told, module, options, executable, others, inputs, outputs, values })
 }
 
 /// Opens a session and writes it to the caller's pointer.
@@ -261,6 +275,17 @@ pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) ->
     unsafe { session.as_ref() }.map_or(0, |session| session.outputs.len())
 }
 
+/// `bb_session_value_count`.
+///
+/// # Safety
+///
+/// `session` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_value_count(session: *const HostSession) -> usize {
+    // SAFETY: the caller upholds the safety contract of this function.
+    unsafe { session.as_ref() }.map_or(0, |session| session.values().len())
+}
+
 fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
     let (Some(known), Some(port)) = (known, port) else { return status::of(bb::ErrorKind::WrongInput) };
     let Known { name, dtype, shape } = known;
@@ -300,6 +325,22 @@ pub unsafe extern "C" fn bb_session_output(
     // SAFETY: the caller upholds the safety contract of this function.
     let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
     write(session.and_then(|session| session.outputs.get(position)), port)
+}
+
+/// `bb_session_value`.
+///
+/// # Safety
+///
+/// The pointers are null, or valid as described in the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_value(
+    session: *const HostSession,
+    position: usize,
+    port: *mut Port,
+) -> Status {
+    // SAFETY: the caller upholds the safety contract of this function.
+    let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
+    write(session.and_then(|session| session.values().get(position)), port)
 }
 
 /// `bb_session_model`: writes the model's metadata.

@@ -33,6 +33,15 @@ int main(int argc, char **argv) {
     EXPECT(bb_session_output(session, 2, &port) == BB_OK);
     EXPECT(port.dtype == BB_F32 && port.rank == 0);
 
+    EXPECT(bb_session_value_count(session) == 2 && bb_session_value_count(NULL) == 0);
+    EXPECT(bb_session_value(session, 0, &port) == BB_OK);
+    EXPECT(port.name.count == 5 && memcmp(port.name.items, "minus", 5) == 0);
+    EXPECT(port.dtype == BB_F32 && port.rank == 0 && port.shape != NULL);
+    EXPECT(bb_session_value(session, 1, &port) == BB_OK);
+    EXPECT(port.name.count == 5 && memcmp(port.name.items, "apart", 5) == 0);
+    EXPECT(port.dtype == BB_F32 && port.rank == BB_UNKNOWN_RANK && port.shape == NULL);
+    EXPECT(bb_session_value(session, 2, &port) == BB_WRONG_INPUT);
+
     float s = 3, u[2] = {1, 2};
     size_t two = 2;
     bb_input inputs[2] = {
@@ -60,6 +69,15 @@ int main(int argc, char **argv) {
         }
         printf("\n");
     }
+    bb_run_free(run);
+
+    bb_text minus = BB_TEXT("minus");
+    options.values = (bb_texts){&minus, 1};
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error) == BB_OK);
+    bb_data between;
+    EXPECT(bb_run_output(run, 0, &between) == BB_OK && between.dtype == BB_F32 && between.length == sizeof s);
+    memcpy(&s, between.bytes, sizeof s);
+    EXPECT(s == -3);
     bb_run_free(run);
     bb_session_close(session);
     return 0;

@@ -256,7 +256,8 @@ fn options_do_what_the_header_says() {
     assert_eq!(tested("options", &looping()), expected);
 }
 
-/// Creates a model with a scalar `s`, and `u` of unknown rank: `list` is a sequence of `s`, `v` is `-u`, and `w` is `-s`.
+/// Creates a model with a scalar `s`, and `u` of unknown rank: `list` is a sequence of `s`, `v` is `-u`, and `w` is `-s`. Between nodes are
+/// `minus`, which is `-s`, and `apart`, which is `-u`.
 fn several_kinds() -> ModelProto {
     let node = |op: &str, from: &str, to: &str| NodeProto {
         op_type: Some(op.into()),
@@ -282,7 +283,13 @@ fn several_kinds() -> ModelProto {
     };
     let graph = GraphProto {
         name: Some("kinds".into()),
-        node: vec![node("SequenceConstruct", "s", "list"), node("Neg", "u", "v"), node("Neg", "s", "w")],
+        node: vec![
+            node("SequenceConstruct", "s", "list"),
+            node("Neg", "s", "minus"),
+            node("Neg", "u", "apart"),
+            node("Identity", "apart", "v"),
+            node("Identity", "minus", "w"),
+        ],
         input: vec![port("s", scalar()), port("u", tensor(None))],
         output: vec![port("list", sequence), port("v", tensor(None)), port("w", scalar())],
         ..Default::default()
