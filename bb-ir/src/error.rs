@@ -9,6 +9,7 @@ pub use problems::Problems;
 
 use crate::DataType;
 use crate::format::{FileKind, Format};
+use crate::limits::option;
 use crate::text::{listed, sentence, shown};
 pub(crate) use message::domain_title;
 use message::{
@@ -29,7 +30,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     // Limits of readers and operations, and the options that set them.
     /// No limit has this name.
-    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = shown(.name))]
+    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = option(shown(.name)))]
     UnknownLimit {
         /// The name.
         name: String,
@@ -38,7 +39,7 @@ pub enum Error {
     },
 
     /// A value of a limit is invalid.
-    #[error("the limit `{name}` cannot be `{value}`; expected {expected}", value = shown(.value))]
+    #[error("the limit `{}` cannot be `{value}`; expected {expected}", option(.name), value = shown(.value))]
     LimitValue {
         /// The name of the limit.
         name: &'static str,

@@ -2,7 +2,9 @@
 
 use crate::Error;
 use crate::memory::at_most;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// How the files of a model are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,6 +134,11 @@ impl Limits {
     /// Lists all limits with their names, units, documentation and defaults.
     pub fn all() -> &'static [LimitInfo] {
         ALL
+    }
+
+    /// Sets the prefix of the options that set limits in this program, for messages: for example `limits.`. Only the first call has an effect.
+    pub fn set_option_prefix(prefix: &'static str) {
+        PREFIX.get_or_init(|| prefix);
     }
 
     /// Returns the value of the limit called `name`, in the format that [`set`](Self::set) takes; `None` if
@@ -333,11 +340,19 @@ pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: 
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
 }
 
+/// The prefix of the options that set limits.
+static PREFIX: OnceLock<&'static str> = OnceLock::new();
+
+/// Returns the name of the option that sets a limit, for messages.
+pub(crate) fn option(limit: impl Display) -> String {
+    format!("{}{limit}", PREFIX.get().copied().unwrap_or_default())
+}
+
 /// Lists the names of all limits with their default values.
 fn names() -> String {
     let text = |limit: &LimitInfo| match limit.default() {
-        default if default.is_empty() => format!("`{}`", limit.name),
-        default => format!("`{}` ({default})", limit.name),
+        default if default.is_empty() => format!("`{}`", option(limit.name)),
+        default => format!("`{}` ({default})", option(limit.name)),
     };
     Limits::all().iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -12,6 +12,7 @@ fn main() -> std::process::ExitCode {
         },
         left_out: "this program was built without it",
         remove: None,
+        limits: "",
     }
     .give();
     bb_cli::main()

@@ -1,6 +1,7 @@
 //! Formats parts of error messages.
 
 use crate::DataType;
+use crate::limits::option;
 use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
 
@@ -39,12 +40,15 @@ pub(super) fn too_large(limit: usize, name: Option<&str>) -> String {
     if limit >= isize::MAX as usize {
         return "has more elements than an address can count".to_owned();
     }
-    format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
+    format!(
+        "is larger than {limit} bytes, the limit{}",
+        name.map(|name| format!(" `{}`", option(name))).unwrap_or_default()
+    )
 }
 
 /// Returns a phrase with the name of the limit; empty if the limit has no name.
 pub(super) fn by_limit(name: Option<&str>) -> String {
-    name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
+    name.map(|name| format!(" by the limit `{}`", option(name))).unwrap_or_default()
 }
 
 /// Formats a choice of element types.

@@ -73,6 +73,7 @@ pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
         backend: "the variable `BB_BACKEND_PATH` names libraries of others",
         left_out: "this library was built without it",
         remove: None,
+        limits: "bb.limits.",
     };
     advice.give();
     &raw const BASE

@@ -57,6 +57,7 @@ pub unsafe fn create<B: Declared>(
             backend: "the library of the provider has no others",
             left_out: "the library of the provider was built without it",
             remove: None,
+            limits: "",
         };
         advice.give();
         let factory = Factory::new::<B>(api);

@@ -62,6 +62,7 @@ mod _bb {
             backend: "the variable `BB_BACKEND_PATH` names libraries of others, and `bb.register` takes a class",
             left_out: "this build of the package does not have it",
             remove: Some("call `bb.unregister('{name}')` before"),
+            limits: "",
         };
         advice.give();
         super::loaded::obey_path()

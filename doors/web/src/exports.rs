@@ -39,6 +39,7 @@ extern "C" fn bb_start() {
         backend: "the module has no others",
         left_out: "the module was built without it",
         remove: None,
+        limits: "",
     };
     advice.give();
     std::panic::set_hook(Box::new(|panic| {

@@ -14,6 +14,8 @@ pub struct DoorAdvice {
     /// How to remove a backend that the program added, where `{name}` becomes its name, for example "call
     /// `bb.unregister('{name}')` before"; `None` if that is impossible.
     pub remove: Option<&'static str>,
+    /// The prefix of the options that set limits, for example `limits.`; empty if an option has the name of its limit.
+    pub limits: &'static str,
 }
 
 static ADVICE: OnceLock<DoorAdvice> = OnceLock::new();
@@ -21,7 +23,10 @@ static ADVICE: OnceLock<DoorAdvice> = OnceLock::new();
 impl DoorAdvice {
     /// Sets the advice for all errors of this process. Only the first call has an effect.
     pub fn give(self) {
-        ADVICE.get_or_init(|| self);
+        ADVICE.get_or_init(|| {
+            bb_ir::Limits::set_option_prefix(self.limits);
+            self
+        });
     }
 
     /// Returns the advice if bindings have set it.
@@ -65,7 +70,12 @@ mod tests {
 
     #[test]
     fn programs_in_other_languages_get_no_advice_about_crates() {
-        let door = DoorAdvice { backend: "", left_out: "this library was built without it", remove: None };
+        let door = DoorAdvice {
+            backend: "",
+            left_out: "this library was built without it",
+            remove: None,
+            limits: "",
+        };
         assert_eq!(
             link_operators(Some(&door)),
             "they are in the part `bb-onnx` of bb, and this library was built without it"

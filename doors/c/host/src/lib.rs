@@ -20,6 +20,7 @@ fn speak() {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
         left_out: "this library was built without it, or `libbb_host.a` is linked without `-Wl,--whole-archive`",
         remove: None,
+        limits: "limits.",
     };
     advice.give();
 }

@@ -38,15 +38,16 @@ int main(int argc, char **argv) {
     bb_session *session = set;
 
     bb_named limit = {BB_TEXT("limits.model_bytes"), BB_TEXT("16")};
-    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "model_bytes");
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "at most 16 allowed by the limit `limits.model_bytes`, got ");
     is_null(__LINE__, session);
     session = set;
     EXPECT(bb_session_open(argv[1], NULL, (bb_named_list){0}, &session, &error), BB_WRONG_INPUT, "expected the name of a backend in UTF-8, got null");
     is_null(__LINE__, session);
     bb_named thousands = {BB_TEXT("limits.model_bytes"), BB_TEXT("1KB")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&thousands, 1}, &session, &error), BB_CONFIGURATION, "the limit `limits.model_bytes` cannot be `1KB`; ");
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&thousands, 1}, &session, &error), BB_CONFIGURATION, "with the unit K, M, G, T, KiB, MiB, GiB or TiB");
     bb_named unknown_limit = {BB_TEXT("limits.colour"), BB_TEXT("16")};
-    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "there is no limit `limits.colour`; the limits and their default values are: `limits.model_bytes` (16GiB)");
     bb_named unknown = {BB_TEXT("colour"), BB_TEXT("red")};
     EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown, 1}, &session, &error), BB_CONFIGURATION, "colour");
     bb_named number = {BB_TEXT("threads"), BB_TEXT("many")};

@@ -70,7 +70,11 @@ fn settings_of_bb_are_checked() {
     assert!(message.contains("BB_BACKEND_PATH") && !message.contains("derive"), "{message}");
     let limited =
         builder().with_config_entry("bb.limits.model_bytes", "100").unwrap().commit_from_file(&file);
-    expect(limited, ErrorCode::GenericFailure, "100");
+    expect(
+        limited,
+        ErrorCode::GenericFailure,
+        "at most 100 allowed by the limit `bb.limits.model_bytes`, got ",
+    );
     let Err(error) = builder().with_config_entry("bb.backnd", "cpu") else { panic!("it is known") };
     assert!(error.message().contains("`bb.backend`"), "{error:?}");
 }
