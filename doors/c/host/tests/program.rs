@@ -163,6 +163,22 @@ fn a_session_lists_the_nodes_of_primitives_that_are_null() {
     let output = run(&program, &[&model, "first_of(plain, cpu, place=order)", &library]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "y: -1.000000 -1.000000\n");
+
+    // Two nodes, and the advice once.
+    let mut twice = negating();
+    let graph = twice.graph.as_mut().unwrap();
+    let mut second = graph.node[0].clone();
+    (second.input, second.output) = (vec!["y".into()], vec!["z".into()]);
+    graph.node.push(second);
+    graph.output[0].name = Some("z".into());
+    std::fs::write(&model, twice.encode_to_vec()).unwrap();
+    let output = run(&program, &[&model, "plain", &library]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error 4: 2 of the graph's nodes cannot run: \n  `y` is `Neg` of `ai.onnx` 17: it needs `neg`, which the backend does not run\n  \
+         `z` is `Neg` of `ai.onnx` 17: it needs `neg`, which the backend does not run\n  \
+         open `first_of(plain, cpu)`, so that `cpu` runs what `plain` does not run\n"
+    );
 }
 
 /// A backend that lacks a primitive is tried when a session is opened. A failure there is no lack.
