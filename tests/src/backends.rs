@@ -18,10 +18,10 @@ pub const NAMES: [&str; 4] = ["cpu", "reference", "whole-graph", "device"];
 /// cannot start.
 pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
     match name {
-        "cpu" => Runtime::<Cpu>::open(),
-        "reference" => Runtime::<Reference>::open(),
-        "whole-graph" => Runtime::<WholeGraph>::open(),
-        "device" => Runtime::<Device>::open(),
+        "cpu" => Runtime::open::<Cpu>(),
+        "reference" => Runtime::open::<Reference>(),
+        "whole-graph" => Runtime::open::<WholeGraph>(),
+        "device" => Runtime::open::<Device>(),
         _ => Err(bb::Error::UnknownBackend {
             nearest: None,
             name: name.to_owned(),

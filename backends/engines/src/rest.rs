@@ -20,7 +20,7 @@ pub enum Rest {
 impl Rest {
     /// Runs the nodes on the CPU backend.
     pub fn on_cpu() -> Rest {
-        let cpu = bb::Runtime::<bb_cpu::Cpu>::named("cpu", bb_cpu::Cpu::new());
+        let cpu = bb::Runtime::named("cpu", bb_cpu::Cpu::new());
         Rest::On(BackendHandle::new(cpu))
     }
 }

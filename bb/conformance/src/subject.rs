@@ -30,8 +30,6 @@ pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
     restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
-    /// Returns the address of the backend's tensor, which differs between tensors that exist at the same time.
-    address: fn(&ErasedTensor) -> Option<usize>,
     types: Vec<DataType>,
     /// Whether the author chose the element types. If not, a failure may suggest which to declare.
     chosen: bool,
@@ -78,9 +76,8 @@ impl<'a> Subject<'a> {
     pub(super) fn watched<B: Backend>(backend: &'a B, watch: Arc<Watch>) -> Self {
         Subject {
             on: Box::new(WithFamilies::new(backend, &[])),
-            erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
+            erase: |x| x.get::<B::Tensor>().map(Tensor::erase),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
-            address: |x| x.get::<B::Tensor>().map(|x| std::ptr::from_ref(x).addr()),
             types: backend.types().iter().collect(),
             chosen: !backend.types().is_all(),
             declaration: TypesDeclaration::RUST,
@@ -212,9 +209,9 @@ impl<'a> Subject<'a> {
 
     /// Returns the host data of an operand, if it is stored.
     fn origin(&self, x: &ErasedTensor) -> Option<TensorData> {
-        let address = (self.address)(x)?;
+        let address = x.address();
         let brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |(other, _): &&(ErasedTensor, TensorData)| (self.address)(other) == Some(address);
+        let same = |(other, _): &&(ErasedTensor, TensorData)| other.address() == address;
         brought.iter().rev().find(same).map(|(_, host)| host.clone())
     }
 

@@ -52,7 +52,7 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
 ///
 /// As [`Runtime::open_with`](crate::Runtime::open_with).
 pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error> {
-    crate::Runtime::<B>::constructed(options)
+    crate::Runtime::constructed::<B>(options)
 }
 
 /// Returns the registration of a struct that has the derive.

@@ -4,7 +4,7 @@ use super::counts::{Counters, Transfers};
 use super::place::{Barred, Candidates};
 use super::settings::{Fallback, Settings};
 use crate::placement::{PlacedNode, Placement, Side};
-use crate::{BackendHandle, Capabilities, Error, Module, Runtime};
+use crate::{BackendHandle, Capabilities, Error, Module};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
@@ -87,8 +87,7 @@ impl FirstOf {
 
     /// Returns the combined backend of a handle; `None` if the handle belongs to another kind of backend.
     pub fn of(handle: &BackendHandle) -> Option<&FirstOf> {
-        let any: &dyn std::any::Any = &**handle.runtime();
-        any.downcast_ref::<Runtime<FirstOf>>().map(Runtime::backend)
+        handle.typed::<FirstOf>().map(|on| on.backend())
     }
 
     /// Returns the backends, the preferred one first.

@@ -31,9 +31,9 @@ pub(super) const MODELS: [fn() -> (Soaked, Module); 4] = [decoder, segmenter, de
 /// Starts a backend.
 pub(super) fn open(name: &str, options: &OpenOptions) -> Arc<dyn BackendRuntime> {
     let opened = match name {
-        "cpu" => Runtime::<Cpu>::open_with(options),
-        "reference" => Runtime::<Reference>::open_with(options),
-        "whole-graph" => Runtime::<WholeGraph>::open_with(options),
+        "cpu" => Runtime::open_with::<Cpu>(options),
+        "reference" => Runtime::open_with::<Reference>(options),
+        "whole-graph" => Runtime::open_with::<WholeGraph>(options),
         _ => backends::start(name),
     };
     opened.unwrap()

@@ -197,7 +197,7 @@ fn an_unsupported_option_is_refused_before_the_backend_is_opened() {
         error.to_string(),
         "backend `cpu` does not take the option `device`; it takes `threads`, `memory`, `level`"
     );
-    assert!(Runtime::<Reference>::open_with(&threads(1)).is_err());
+    assert!(Runtime::open_with::<Reference>(&threads(1)).is_err());
     let running = Registry::builder().running(Runtime::new(Reference)).build();
     assert!(matches!(running.backend_with("reference", &threads(1)), Err(Error::OpenOption { .. })));
 }

@@ -104,14 +104,14 @@ fn what_is_too_large_for_the_host_is_an_error_that_says_so() {
 #[test]
 fn floats_are_rounded_only_where_that_is_accepted() {
     let accepted = bb::OpenOptions::default().with_narrow_floats();
-    let exact = BackendHandle::new(Runtime::<Least>::open().unwrap());
+    let exact = BackendHandle::new(Runtime::open::<Least>().unwrap());
     assert!(exact.tensor(&[1], &[1.0f64]).unwrap().exp().is_err());
-    let rounded = BackendHandle::new(Runtime::<Least>::open_with(&accepted).unwrap());
+    let rounded = BackendHandle::new(Runtime::open_with::<Least>(&accepted).unwrap());
     let y = rounded.tensor(&[1], &[1.0f64]).unwrap().exp().unwrap();
     assert_eq!(y.dtype(), DataType::F64);
     let y = y.to_host(8).unwrap().as_slice::<f64>().unwrap()[0];
     assert!((y - std::f64::consts::E).abs() < 1e-6, "{y}");
-    let error = Runtime::<bb_reference::Reference>::open_with(&accepted).map(drop).unwrap_err();
+    let error = Runtime::open_with::<bb_reference::Reference>(&accepted).map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
         "backend `reference` does not take the option `narrow_floats`; it takes none"
@@ -155,7 +155,7 @@ impl bb::Backend for Least {
 
 #[test]
 fn the_backend_below_is_found_by_its_type() {
-    let on = BackendHandle::new(Runtime::<Least>::open().unwrap());
+    let on = BackendHandle::new(Runtime::open::<Least>().unwrap());
     let typed = on.typed::<Least>().unwrap();
     let x = on.tensor(&[2], &[1i64, -2]).unwrap();
     let held = typed.restore(&x).unwrap();

@@ -18,7 +18,7 @@ impl BackendTensor {
     /// Returns the value of a tensor that an iteration computed.
     pub(super) fn value(tensor: &ErasedTensor) -> Result<Value, Error> {
         let own = tensor.get::<BackendTensor>().ok_or_else(|| foreign("round", 0))?;
-        Ok(own.0.clone())
+        Ok(own.0)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The attributes that are passed to a backend together with a graph.
 
-use super::{Backend, Module};
+use super::Module;
 use crate::Error;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -178,29 +177,7 @@ pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
     Err(Error::excluded("a method of the backend's own"))
 }
 
-/// A cache of plans that runs graphs with them.
-pub(crate) trait KeepsPlans<T, E>: Send + Sync {
-    /// Returns whether the plans belong to this backend, which is identified by its address and the name of its type.
-    fn are_of(&self, backend: *const (), ty: &str) -> bool;
-
-    /// Runs a graph with its cached plan. If there is none, makes the plan first.
-    ///
-    /// # Errors
-    ///
-    /// The backend's own error if the graph is invalid, an input is missing, or a node fails.
-    fn run(
-        &self,
-        graph: &GraphProto,
-        inputs: HashMap<String, T>,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, T>, E>;
-}
-
-/// Cached plans with the tensor and error types of their backend. They are separate because [`BackendAttrs`] have no
-/// type parameters.
-pub(crate) struct Plans<T, E>(pub(crate) Arc<dyn KeepsPlans<T, E>>);
-
-/// A reference to the [`Plans`] of some backend.
+/// A reference to the plans of a runtime, whose type is in a higher module.
 #[derive(Clone, Copy)]
 struct PlansRef<'a>(&'a (dyn Any + Send + Sync));
 
@@ -212,29 +189,14 @@ impl std::fmt::Debug for PlansRef<'_> {
 
 impl<'a> BackendAttrs<'a> {
     /// Returns the attributes with the plans of the calling runtime.
-    pub(crate) fn with_plans<T: 'static, E: 'static>(self, plans: &'a Plans<T, E>) -> BackendAttrs<'a> {
+    pub(crate) fn with_plans<P: Any + Send + Sync>(self, plans: &'a P) -> BackendAttrs<'a> {
         BackendAttrs { runtime: Some(PlansRef(plans)), ..self }
     }
-}
 
-/// Returns the plans that the calling runtime keeps for exactly this backend; `None` if the caller is not
-/// a runtime that keeps plans for it.
-///
-/// If a backend passes a graph and its attributes on to another backend, that backend does not get the plans.
-pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
-    on: &B,
-    attrs: BackendAttrs<'a>,
-) -> Option<&'a dyn KeepsPlans<B::Tensor, B::Error>> {
-    let plans = plans_with(attrs)?;
-    plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(plans)
-}
-
-/// Returns the plans that the calling runtime keeps, if their tensors and errors have these types.
-pub(crate) fn plans_with<'a, T: 'static, E: 'static>(
-    attrs: BackendAttrs<'a>,
-) -> Option<&'a dyn KeepsPlans<T, E>> {
-    let Plans(plans) = attrs.runtime?.0.downcast_ref::<Plans<T, E>>()?;
-    Some(&**plans)
+    /// Returns the plans of the calling runtime.
+    pub(crate) fn plans<P: Any>(self) -> Option<&'a P> {
+        self.runtime?.0.downcast_ref()
+    }
 }
 
 /// The attributes and metadata of a graph's caller, stored with the compiled graph.

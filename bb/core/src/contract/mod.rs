@@ -27,8 +27,8 @@ mod switches;
 mod tensor;
 mod value;
 
+pub(crate) use attrs::Caller;
 pub use attrs::{BackendAttrs, GraphIdentity};
-pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of, plans_with};
 pub(crate) use backend::Planned;
 pub use backend::{Backend, BackendError, Named};
 pub use budget::Budget;

@@ -66,29 +66,21 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(Option::as_ref)
     }
 
-    /// Returns the step with its constants replaced and without recorded queries. `tensor` returns the replacement of a
-    /// constant, or `None` if there is none.
-    pub(crate) fn with_constants<U: Tensor>(
-        &self,
-        tensor: impl Fn(&T) -> Option<&U>,
-    ) -> Option<PrepareStep<'a, U>> {
-        let operand = |operand: &PrepareOperand<'a, T>| {
-            let constant = match operand.constant {
-                None => None,
-                Some(x) => Some(tensor(x)?),
-            };
-            let PrepareOperand { dtype, ref extents, last_use, .. } = *operand;
-            let varying = PrepareOperand::varying(dtype, extents.iter().copied(), last_use);
-            Some(PrepareOperand { constant, ..varying })
+    /// Returns the step with its constants replaced and without recorded queries. `constants` has the replacement for each
+    /// operand that is constant.
+    pub(crate) fn with_constants<'c, U: Tensor>(&self, constants: &'c [Option<U>]) -> PrepareStep<'c, U>
+    where
+        'a: 'c,
+    {
+        let operand = |(operand, constant): (&Option<PrepareOperand<'a, T>>, &'c Option<U>)| {
+            operand.as_ref().map(|operand| {
+                let PrepareOperand { dtype, ref extents, last_use, .. } = *operand;
+                let varying = PrepareOperand::varying(dtype, extents.iter().copied(), last_use);
+                PrepareOperand { constant: constant.as_ref(), ..varying }
+            })
         };
-        let mut operands = SmallVec::with_capacity(self.operands.len());
-        for x in &self.operands {
-            operands.push(match x {
-                None => None,
-                Some(x) => Some(operand(x)?),
-            });
-        }
-        Some(PrepareStep { spec: self.spec, params: self.params, operands })
+        let operands = self.operands.iter().zip(constants).map(operand).collect();
+        PrepareStep { spec: self.spec, params: self.params, operands }
     }
 
     /// Records the properties that were queried of another step's operands as queried of this step's operands.

@@ -3,7 +3,7 @@
 use super::narrow_tensor::NarrowTensor;
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
 use crate::contract::{FamilyTable, OpSet};
-use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Outputs};
+use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
@@ -34,16 +34,30 @@ impl<B: Backend + ?Sized> WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         call: impl FnOnce(&[Option<&B::Tensor>]) -> Result<Outputs<B::Tensor>, B::Error>,
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::with_capacity(inputs.len());
-        for (index, x) in inputs.iter().enumerate() {
-            operands.push(match x {
-                None => None,
-                Some(x) => Some(x.get().ok_or_else(|| foreign(op, index))?),
-            });
-        }
+        let owned = typed_operands::<B::Tensor>(op, inputs)?;
+        let operands: SmallVec<[Option<&B::Tensor>; 4]> = owned.iter().map(Option::as_ref).collect();
         let results = call(&operands).map_err(own::<B>)?;
         Ok(results.into_iter().map(ErasedTensor::new).collect())
     }
+}
+
+/// Restores the types of operands.
+///
+/// # Errors
+///
+/// The error of [`foreign`].
+pub(super) fn typed_operands<T: Tensor>(
+    op: &'static str,
+    inputs: &[Option<&ErasedTensor>],
+) -> Result<SmallVec<[Option<T>; 4]>, Error> {
+    let mut operands = SmallVec::with_capacity(inputs.len());
+    for (index, x) in inputs.iter().enumerate() {
+        operands.push(match x {
+            None => None,
+            Some(x) => Some(x.get().ok_or_else(|| foreign(op, index))?),
+        });
+    }
+    Ok(operands)
 }
 
 impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
@@ -69,8 +83,8 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     }
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
-        let typed = x.get().ok_or_else(|| foreign("to_host", 0))?;
-        self.on.to_host(typed).map_err(own::<B>)
+        let typed = x.get::<B::Tensor>().ok_or_else(|| foreign("to_host", 0))?;
+        self.on.to_host(&typed).map_err(own::<B>)
     }
 
     fn types(&self) -> DataTypes {
@@ -100,8 +114,8 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
         let attrs = attrs.asked_of(self.on);
-        let results = self.on.execute(graph, typed_inputs::<B>(inputs)?, attrs).map_err(own::<B>)?;
-        Ok(erased_results::<B>(results))
+        let results = self.on.execute(graph, typed_named(inputs)?, attrs).map_err(own::<B>)?;
+        Ok(erased_named(results))
     }
 
     /// Blocks until the answer arrives, because the backend is borrowed only for this call.
@@ -112,29 +126,31 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
         let attrs = attrs.asked_of(self.on);
-        ContractResponse::Now(typed_inputs::<B>(inputs).and_then(|inputs| {
+        ContractResponse::Now(typed_named(inputs).map_err(ErasedError::from).and_then(|inputs| {
             let answer = self.on.dispatch(graph, inputs, attrs, CompletionHandle::new());
-            answer.wait().map(erased_results::<B>).map_err(own::<B>)
+            answer.wait().map(erased_named).map_err(own::<B>)
         }))
     }
 }
 
-/// Restores the types of a graph's inputs.
-pub(super) fn typed_inputs<B: Backend + ?Sized>(
-    inputs: HashMap<String, ErasedTensor>,
-) -> Result<HashMap<String, B::Tensor>, ErasedError> {
-    let typed = inputs.into_iter().enumerate().map(|(index, (name, x))| {
-        let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
-        Ok((name, x.clone()))
-    });
+/// Restores the types of named tensors.
+///
+/// # Errors
+///
+/// The error of [`foreign`].
+pub(crate) fn typed_named<T: Tensor>(
+    tensors: HashMap<String, ErasedTensor>,
+) -> Result<HashMap<String, T>, Error> {
+    let typed = tensors
+        .into_iter()
+        .enumerate()
+        .map(|(index, (name, x))| Ok((name, x.into_typed().ok_or_else(|| foreign("execute", index))?)));
     typed.collect()
 }
 
-/// Erases the types of a graph's outputs.
-pub(super) fn erased_results<B: Backend + ?Sized>(
-    results: HashMap<String, B::Tensor>,
-) -> HashMap<String, ErasedTensor> {
-    results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
+/// Erases the types of named tensors.
+pub(crate) fn erased_named<T: Tensor>(tensors: HashMap<String, T>) -> HashMap<String, ErasedTensor> {
+    tensors.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
 /// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the types that its inner

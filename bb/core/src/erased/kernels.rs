@@ -3,14 +3,15 @@
 use super::{ErasedError, ErasedTensor};
 use crate::contract::OnnxValue;
 use crate::contract::OpSet;
+use crate::measure::Profile;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
-    PrepareStep, service,
+    PrepareStep, ResultBuffer, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
-use bb_ir::{DataTypes, TensorData};
+use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
@@ -25,18 +26,60 @@ pub struct ErasedKernel {
     pub(crate) reads: SmallVec<[bool; 4]>,
 }
 
-/// A graph that a type-erased backend has compiled.
-pub struct ErasedCompiled {
-    /// The executable, in the backend's own type.
-    pub(crate) executable: Box<dyn Any + Send + Sync>,
-    pub(crate) inputs: Vec<Port>,
-    pub(crate) outputs: Vec<Port>,
-    /// A function that returns the module to save, if there is one ([`Executable::compiled_module`]).
-    pub(crate) saved: fn(&(dyn Any + Send + Sync)) -> Result<Option<Module>, ErasedError>,
+/// A graph that a type-erased backend has compiled ([`Executable`](crate::Executable)). Each method gets the backend that
+/// compiled it.
+#[expect(missing_docs, reason = "the methods of the same name in `Executable`")]
+pub trait ErasedCompiled: Send + Sync {
+    fn inputs(&self) -> &[Port];
+
+    fn outputs(&self) -> &[Port];
+
+    /// Runs the graph, and passes each output to `result`.
+    fn run(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<&ErasedTensor>],
+        result: &mut dyn FnMut(ErasedTensor),
+    ) -> Result<(), ErasedError>;
+
+    fn run_into(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<&ErasedTensor>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), ErasedError>;
+
+    /// Runs the graph on ONNX values, and measures it if there is a profile.
+    fn run_items(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+        profile: Option<&mut Profile>,
+    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError>;
+
+    fn plan_ahead(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<(DataType, &[usize])>],
+    ) -> Result<(), ErasedError>;
+
+    fn compiled_module(&self) -> Result<Option<Module>, ErasedError>;
 }
 
-/// The calls that a backend with an erased type supports.
+/// A backend whose type is erased.
 pub trait Kernels: Send + Sync {
+    /// Returns the backend in its own type, for callers that know the type; `None` if it is borrowed.
+    fn any(&self) -> Option<&(dyn Any + Send + Sync)> {
+        None
+    }
+
+    /// Returns whether this is the backend at an address, of the type with this name, or a layer that passes graphs on to
+    /// it.
+    fn is(&self, backend: *const (), ty: &str) -> bool {
+        let _other = (backend, ty);
+        false
+    }
+
     /// Calls a primitive.
     fn primitive(
         &self,
@@ -128,25 +171,15 @@ pub trait Kernels: Send + Sync {
         ContractResponse::Now(self.execute(&graph, inputs, attrs))
     }
 
-    /// Compiles a graph ([`Backend::compile`](crate::Backend::compile)). If the backend does not override the method,
-    /// sets `reached` and fails.
+    /// Compiles a graph ([`Backend::compile`](crate::Backend::compile)). If there is a flag `reached` and the backend does
+    /// not override the method, sets the flag and fails.
     fn compile(
         &self,
         module: Module,
         options: &CompileOptions,
-        reached: &Arc<AtomicBool>,
-    ) -> Result<ErasedCompiled, ErasedError> {
+        reached: Option<&Arc<AtomicBool>>,
+    ) -> Result<Box<dyn ErasedCompiled>, ErasedError> {
         let _uncompiled = (module, options, reached);
-        Err(Error::excluded("a backend that is kept").into())
-    }
-
-    /// Runs a graph that [`compile`](Self::compile) returned.
-    fn run_compiled(
-        &self,
-        compiled: &ErasedCompiled,
-        inputs: &[Option<OnnxValue<ErasedTensor>>],
-    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
-        let _uncompiled = (compiled, inputs);
         Err(Error::excluded("a backend that is kept").into())
     }
 

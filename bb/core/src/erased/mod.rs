@@ -1,23 +1,26 @@
 //! Type-erased backends, for code of this crate that is compiled only once for all backends.
 //!
-//! Traced bodies (`ext/body.rs`), constants, loops and the conformance cases call kernels through type-erased backends. Each of these calls
-//! is indirect and allocates for each result. Therefore the interpreter of plans calls backends through their own types.
+//! Running backends, layers, traced bodies (`ext/body.rs`), constants, loops and the conformance cases call backends through [`Kernels`].
+//! Each of these calls is indirect, so the interpreter of plans calls backends through their own types.
 
 mod borrowed;
 mod holding;
 mod kernels;
 mod narrow_tensor;
 mod owned;
+mod plans;
 pub(crate) mod range;
 mod tensor;
 
 pub use borrowed::WithFamilies;
-pub(crate) use borrowed::refuses_types;
+pub(crate) use borrowed::{erased_named, refuses_types, typed_named};
 pub(crate) use holding::Holding;
 pub use kernels::{ErasedCompiled, ErasedKernel, Kernels};
 pub(crate) use narrow_tensor::NarrowTensor;
 pub(crate) use narrow_tensor::TensorPlace;
 pub use owned::Owned;
+pub(crate) use owned::typed_constants;
+pub(crate) use plans::{KeepsPlans, Plans, narrowed_plans, plans_of};
 pub(crate) use tensor::AnyTensor;
 pub use tensor::{ErasedError, ErasedTensor, boxed, foreign, own};
 
@@ -30,6 +33,17 @@ use smallvec::SmallVec;
 /// their bodies.
 #[derive(Clone, Copy)]
 pub struct ErasedBackend<'a>(#[doc(hidden)] pub &'a dyn Kernels);
+
+impl dyn Kernels + '_ {
+    /// Copies a tensor to the backend.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    pub(crate) fn constant(&self, x: &TensorData) -> Result<ErasedTensor, ErasedError> {
+        Backend::constant(&ErasedBackend(self), x)
+    }
+}
 
 impl std::fmt::Debug for ErasedBackend<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -158,8 +172,7 @@ fn typed<B: Backend + ?Sized>(
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     let mut typed = Outputs::with_capacity(results.len());
     for (index, result) in results.iter().enumerate() {
-        let result = result.get::<B::Tensor>();
-        typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
+        typed.push(result.get().ok_or_else(|| foreign(op, index))?);
     }
     Ok(typed)
 }

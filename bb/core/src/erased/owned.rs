@@ -1,17 +1,17 @@
 //! Type-erased access to an owned backend with its families.
 
-use super::borrowed::{erased_results, typed_inputs};
+use super::borrowed::{erased_named, typed_named, typed_operands};
 use super::{ErasedCompiled, ErasedError, ErasedKernel, ErasedTensor, Kernels, WithFamilies, foreign, own};
-use crate::contract::OnnxValue;
-use crate::contract::{FamilyTable, OpSet};
+use crate::contract::{FamilyTable, OnnxValue, OpSet, catch};
+use crate::measure::Profile;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Kernel,
-    KernelOperand, KernelOperands, Module, Outputs, PrepareStep, service,
+    KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, ResultBuffer, Tensor, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
-use bb_ir::{DataTypes, TensorData};
+use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
@@ -33,6 +33,16 @@ impl<B: Backend> Owned<B> {
 }
 
 impl<B: Backend> Kernels for Owned<B> {
+    fn any(&self) -> Option<&(dyn Any + Send + Sync)> {
+        Some(self)
+    }
+
+    fn is(&self, backend: *const (), ty: &str) -> bool {
+        let own = std::ptr::from_ref(&self.backend).cast();
+        (std::ptr::eq(own, backend) && ty == std::any::type_name::<B>())
+            || self.backend.stands_on(backend, ty)
+    }
+
     fn primitive(
         &self,
         op: Primitive,
@@ -93,8 +103,8 @@ impl<B: Backend> Kernels for Owned<B> {
     }
 
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
-        let typed = step.with_constants(ErasedTensor::get::<B::Tensor>);
-        let typed = typed.ok_or_else(|| foreign("constant", 0))?;
+        let constants = typed_constants::<B::Tensor>(step)?;
+        let typed = step.with_constants(&constants);
         let kernel = self.backend.prepare(&typed).map_err(own::<B>)?;
         step.note_asked_of(&typed);
         Ok(kernel.map(|kernel| ErasedKernel {
@@ -119,11 +129,14 @@ impl<B: Backend> Kernels for Owned<B> {
                 None => Ok(None),
             })
             .collect::<Result<_, Error>>()?;
+        let shared: SmallVec<[Option<&ErasedTensor>; 4]> =
+            (0..operands.len()).map(|index| operands.get(index)).collect();
+        let shared = typed_operands::<B::Tensor>("kernel", &shared)?;
         let mut typed: SmallVec<[KernelOperand<'_, B::Tensor>; 4]> = SmallVec::with_capacity(taken.len());
-        for (index, taken) in taken.into_iter().enumerate() {
-            typed.push(match (taken, operands.get(index)) {
+        for (taken, shared) in taken.into_iter().zip(&shared) {
+            typed.push(match (taken, shared) {
                 (Some(x), _) => KernelOperand::Owned(x),
-                (None, Some(x)) => KernelOperand::Shared(x.get().ok_or_else(|| foreign("kernel", index))?),
+                (None, Some(x)) => KernelOperand::Shared(x),
                 (None, None) => KernelOperand::Absent,
             });
         }
@@ -137,17 +150,23 @@ impl<B: Backend> Kernels for Owned<B> {
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
-        let typed = match typed_inputs::<B>(inputs) {
+        let typed = match typed_named(inputs) {
             Ok(typed) => typed,
-            Err(error) => return ContractResponse::Now(Err(error)),
+            Err(error) => return ContractResponse::Now(Err(error.into())),
         };
         let results = |results: Result<HashMap<String, B::Tensor>, B::Error>| {
-            results.map(erased_results::<B>).map_err(own::<B>)
+            results.map(erased_named).map_err(own::<B>)
         };
         let attrs = attrs.asked_of(&self.backend);
         match self.backend.dispatch(graph, typed, attrs, CompletionHandle::new()) {
             ContractResponse::Now(now) => ContractResponse::Now(results(now)),
-            ContractResponse::Later(later) => ContractResponse::Later(later.map(results)),
+            // The caller takes the answer after this call has ended, so panics are caught here.
+            ContractResponse::Later(later) => ContractResponse::Later(later.map(move |answer| {
+                catch(|| results(answer)).unwrap_or_else(|message| {
+                    let backend = std::any::type_name::<B>();
+                    Err(Error::Panicked { backend, op: "dispatch", message }.into())
+                })
+            })),
         }
     }
 
@@ -155,38 +174,13 @@ impl<B: Backend> Kernels for Owned<B> {
         &self,
         module: Module,
         options: &CompileOptions,
-        reached: &Arc<AtomicBool>,
-    ) -> Result<ErasedCompiled, ErasedError> {
-        let options = options.clone().with_families(self.tables).asking(&self.backend, reached);
-        let executable = self.backend.compile(module, &options).map_err(own::<B>)?;
-        Ok(ErasedCompiled {
-            inputs: executable.inputs().to_vec(),
-            outputs: executable.outputs().to_vec(),
-            saved: |executable| match executable.downcast_ref::<Box<dyn Executable<B>>>() {
-                Some(executable) => executable.compiled_module().map_err(own::<B>),
-                None => Ok(None),
-            },
-            executable: Box::new(executable),
-        })
-    }
-
-    fn run_compiled(
-        &self,
-        compiled: &ErasedCompiled,
-        inputs: &[Option<OnnxValue<ErasedTensor>>],
-    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
-        let Some(executable) = compiled.executable.downcast_ref::<Box<dyn Executable<B>>>() else {
-            return Err(Error::excluded("a graph of the backend that runs it").into());
-        };
-        let mut typed = |x: &'_ ErasedTensor| x.get::<B::Tensor>().cloned().ok_or_else(|| foreign("run", 0));
-        let inputs: Vec<Option<OnnxValue<B::Tensor>>> = inputs
-            .iter()
-            .map(|item| item.as_ref().map(|item| item.try_map(&mut typed)).transpose())
-            .collect::<Result<_, Error>>()?;
-        let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
-            inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
-        let results = executable.run_items(&self.backend, &refs).map_err(own::<B>)?;
-        Ok(results.iter().map(|y| y.map(&mut |y: &B::Tensor| ErasedTensor::new(y.clone()))).collect())
+        reached: Option<&Arc<AtomicBool>>,
+    ) -> Result<Box<dyn ErasedCompiled>, ErasedError> {
+        let mut options = options.clone().with_families(self.tables);
+        if let Some(reached) = reached {
+            options = options.asking(&self.backend, reached);
+        }
+        Ok(Box::new(Compiled::<B>(self.backend.compile(module, &options).map_err(own::<B>)?)))
     }
 
     fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
@@ -207,5 +201,97 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
         self.backend.kernels().map(|_| self as _)
+    }
+}
+
+/// Restores the types of the constant operands of a step.
+///
+/// # Errors
+///
+/// The error of [`foreign`].
+pub(crate) fn typed_constants<T: Tensor>(
+    step: &PrepareStep<'_, ErasedTensor>,
+) -> Result<SmallVec<[Option<T>; 4]>, Error> {
+    let constants: SmallVec<[Option<&ErasedTensor>; 4]> =
+        (0..step.operands().len()).map(|operand| step.constant(operand)).collect();
+    typed_operands("constant", &constants)
+}
+
+/// A compiled graph in the type of its backend.
+struct Compiled<B: Backend + 'static>(Box<dyn Executable<B>>);
+
+impl<B: Backend + 'static> Compiled<B> {
+    /// Returns the backend that compiled the graph.
+    fn on<'a>(&self, on: &'a dyn Kernels) -> Result<&'a B, Error> {
+        let own = on.any().and_then(|any| any.downcast_ref::<Owned<B>>());
+        Ok(&own.ok_or_else(|| Error::excluded("a graph of the backend that runs it"))?.backend)
+    }
+}
+
+impl<B: Backend + 'static> ErasedCompiled for Compiled<B> {
+    fn inputs(&self) -> &[Port] {
+        self.0.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.0.outputs()
+    }
+
+    fn run(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<&ErasedTensor>],
+        result: &mut dyn FnMut(ErasedTensor),
+    ) -> Result<(), ErasedError> {
+        let inputs = typed_operands::<B::Tensor>("run", inputs)?;
+        let inputs: SmallVec<[Option<&B::Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+        let results = self.0.run(self.on(on)?, &inputs).map_err(own::<B>)?;
+        results.into_iter().for_each(|y| result(ErasedTensor::new(y)));
+        Ok(())
+    }
+
+    fn run_into(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<&ErasedTensor>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), ErasedError> {
+        let inputs = typed_operands::<B::Tensor>("run", inputs)?;
+        let inputs: SmallVec<[Option<&B::Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+        self.0.run_into(self.on(on)?, &inputs, outputs).map_err(own::<B>)
+    }
+
+    fn run_items(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+        profile: Option<&mut Profile>,
+    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
+        let mut typed = |x: &ErasedTensor| x.get::<B::Tensor>().ok_or_else(|| foreign("run", 0));
+        let inputs: Vec<Option<OnnxValue<B::Tensor>>> = inputs
+            .iter()
+            .map(|item| item.as_ref().map(|item| item.try_map(&mut typed)).transpose())
+            .collect::<Result<_, Error>>()?;
+        let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
+            inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+        let on = self.on(on)?;
+        let results = match profile {
+            None => self.0.run_items(on, &refs),
+            Some(profile) => self.0.run_profiled(on, &refs, profile),
+        };
+        let erase = &mut |y: &B::Tensor| ErasedTensor::new(y.clone());
+        Ok(results.map_err(own::<B>)?.iter().map(|y| y.map(erase)).collect())
+    }
+
+    fn plan_ahead(
+        &self,
+        on: &dyn Kernels,
+        inputs: &[Option<(DataType, &[usize])>],
+    ) -> Result<(), ErasedError> {
+        self.0.plan_ahead(self.on(on)?, inputs).map_err(own::<B>)
+    }
+
+    fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
+        self.0.compiled_module().map_err(own::<B>)
     }
 }

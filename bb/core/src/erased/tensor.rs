@@ -1,27 +1,21 @@
 //! Type-erased tensors and errors.
 
-use crate::{Backend, BoxError, Error, Tensor};
+use crate::{Backend, BoxError, Error, SlotValue, Tensor};
 use bb_ir::DataType;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A type-erased tensor in its own allocation.
-///
-/// This type does not use [`Tensor::erase`], because the backend's author may override that method, and a mistake in it
-/// must not look like a mistake in a kernel.
+/// A tensor whose type is erased ([`Tensor::erase`]). A clone refers to the same tensor.
 #[derive(Clone)]
-pub struct ErasedTensor(Arc<dyn AnyTensor>);
+pub struct ErasedTensor(Arc<dyn SlotValue>);
 
 /// The methods of tensors of any type.
-pub(crate) trait AnyTensor: Any + Send + Sync {
+pub(crate) trait AnyTensor: Send + Sync {
     /// Returns the element type.
     fn dtype(&self) -> DataType;
 
     /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
-
-    /// Converts to `Any`, in the same allocation.
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<T: Tensor> AnyTensor for T {
@@ -32,33 +26,33 @@ impl<T: Tensor> AnyTensor for T {
     fn shape(&self) -> &[usize] {
         Tensor::shape(self)
     }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
 }
 
 impl ErasedTensor {
     /// Erases the type of a tensor.
     pub fn new<T: Tensor>(x: T) -> ErasedTensor {
-        ErasedTensor(Arc::new(x))
+        ErasedTensor(x.erase())
     }
 
     /// Returns a reference as `AnyTensor`.
     pub(crate) fn any(&self) -> &dyn AnyTensor {
-        &*self.0
+        self
     }
 
-    /// Returns the tensor if it has the type `T`. Does not copy if this is the only handle.
+    /// Returns the tensor if it has the type `T`. If this is the only handle, the result is the only handle.
     pub(super) fn into_typed<T: Tensor>(self) -> Option<T> {
-        let own = self.0.into_any().downcast::<T>().ok()?;
-        Some(Arc::try_unwrap(own).unwrap_or_else(|shared| (*shared).clone()))
+        T::restore(&self.0)
     }
 
-    /// Returns a reference to the tensor if it has the type `T`.
-    pub fn get<T: Tensor>(&self) -> Option<&T> {
-        let any: &dyn Any = &*self.0;
-        any.downcast_ref()
+    /// Returns a handle to the tensor if it has the type `T`.
+    pub fn get<T: Tensor>(&self) -> Option<T> {
+        T::restore(&self.0)
+    }
+
+    /// Returns the address of the tensor. It differs between tensors that exist at the same time, and is the same for
+    /// clones.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 }
 
@@ -70,6 +64,15 @@ impl Tensor for ErasedTensor {
 
     fn shape(&self) -> &[usize] {
         self.0.shape()
+    }
+
+    // An erased tensor stays as it is, so that a layer on an erased backend allocates nothing.
+    fn erase(self) -> Arc<dyn SlotValue> {
+        self.0
+    }
+
+    fn restore(value: &Arc<dyn SlotValue>) -> Option<ErasedTensor> {
+        Some(ErasedTensor(value.clone()))
     }
 }
 
@@ -102,7 +105,15 @@ impl ErasedError {
 
     /// Converts the error to the backend's own error type.
     pub fn typed<B: Backend + ?Sized>(self) -> B::Error {
-        match self {
+        let own: Box<dyn Any> = Box::new(self);
+        let error = match own.downcast::<B::Error>() {
+            Ok(own) => return *own,
+            Err(other) => match other.downcast::<ErasedError>() {
+                Ok(error) => *error,
+                Err(_) => return Error::excluded("an error to be of its own type").into(),
+            },
+        };
+        match error {
             ErasedError::Bb(error) => error.into(),
             ErasedError::Backend(source) => match source.downcast::<B::Error>() {
                 Ok(own) => *own,
@@ -123,9 +134,13 @@ pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError
     }
 }
 
-/// Erases the type of a backend's own error.
+/// Erases the type of a backend's own error. An [`ErasedError`] stays as it is.
+#[cold]
 pub fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
-    ErasedError::Backend(error.into())
+    match BoxError::from(error).downcast::<ErasedError>() {
+        Ok(erased) => *erased,
+        Err(error) => ErasedError::Backend(error),
+    }
 }
 
 /// Returns the error for an operand that is a tensor of another backend.

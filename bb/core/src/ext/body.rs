@@ -8,7 +8,7 @@ use crate::erased::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::trace::{
     InputIndex, LiveStep, Operation, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, host,
 };
-use crate::{Backend, Error, Outputs, RunOptions, Tensor};
+use crate::{Error, Outputs, RunOptions, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use smallvec::SmallVec;
@@ -167,11 +167,6 @@ impl Body {
 }
 
 impl dyn Kernels + '_ {
-    /// Copies a tensor to the backend.
-    fn constant(&self, x: &TensorData) -> Result<ErasedTensor, ErasedError> {
-        Backend::constant(&ErasedBackend(self), x)
-    }
-
     /// Calls an operation: the backend's kernel if there is one, otherwise the body.
     ///
     /// # Errors

@@ -2,10 +2,12 @@
 //! bodies.
 
 use crate::contract::{FamilyTable, native_in, nested};
-use crate::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
+use crate::erased::{
+    ErasedError, ErasedTensor, Kernels, RunsBodies, WithFamilies, refuses_types, run_body, run_narrowed,
+};
 use crate::{Backend, BackendAttrs, Error, Outputs};
 use bb_ir::TensorData;
-use bb_ir::op::{OpSpec, Param, Primitive};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -92,6 +94,31 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         let on = WithFamilies::new(self.on, self.tables);
         let body = || crate::contract::inside(|| run_body(&on, op, inputs, params));
         nested(&DEPTH, MOST_DEEP, endless, body)
+    }
+}
+
+/// Calls an operation of any family on a type-erased backend: the backend's kernel if there is one, otherwise the body.
+///
+/// # Errors
+///
+/// [`Error::EndlessNative`]; the operation's own errors.
+pub(crate) fn call_erased(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<&ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    if let (Family::Primitive, Some(primitive)) = (op.family, Primitive::from_index(op.index)) {
+        return on.primitive(primitive, inputs, params);
+    }
+    let endless = || Error::EndlessNative { op: op.method };
+    let native = || on.native(op, inputs, params).transpose();
+    match nested(&DEPTH, MOST_DEEP, endless, native)? {
+        Some(results) => Ok(results),
+        None => {
+            let body = || crate::contract::inside(|| on.run_body(op, inputs, params));
+            nested(&DEPTH, MOST_DEEP, endless, body)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod macros;
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub use extended::Extended;
+pub(crate) use extended::call_erased;
 pub use image::{
     DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions, SobelOptions,
 };

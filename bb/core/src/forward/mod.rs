@@ -6,7 +6,8 @@ mod signature;
 pub use operands::{Operand, operand, operands, outputs};
 pub use signature::{Constructs, ForwardedCall, ForwardedGraph, Signature};
 
-use crate::contract::{Caller, nested, plans_of};
+use crate::contract::{Caller, nested};
+use crate::erased::plans_of;
 use crate::trace::one_node_graph;
 use crate::{Backend, BackendAttrs, DataType, Error, Outputs, Tensor};
 use bb_ir::op::{Param, Primitive};
@@ -99,7 +100,7 @@ pub fn kept<B: Backend + ?Sized>(
         return Ok(Err(error.into()));
     }
     match plans_of(on, attrs) {
-        Some(plans) => Ok(plans.run(graph, inputs, attrs)),
+        Some(plans) => Ok(plans.run_typed::<B>(graph, inputs, attrs)),
         None => crate::narrow::execute_with_kept(on, graph, inputs, attrs),
     }
 }

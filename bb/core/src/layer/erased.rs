@@ -12,7 +12,6 @@ use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,16 +31,6 @@ impl Erased {
         let version = backend.version();
         let tables = super::natives::kept_tables::<B>(&backend.natives());
         Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version }
-    }
-
-    /// Wraps a layer that is built on an erased backend. The layer's tensors are already erased, so no further
-    /// allocation is needed.
-    pub(crate) fn of_layer<L>(layer: L) -> Erased
-    where
-        L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
-    {
-        let version = layer.version();
-        Erased { kernels: Arc::new(Bare { natives: layer.natives(), layer }), version }
     }
 
     /// Returns the backend with every element type, as users of a running backend see it. A type that the backend lacks
@@ -211,114 +200,5 @@ impl Kernel<Erased> for ErasedKernel {
 
     fn reads(&self, operand: usize) -> bool {
         self.reads.get(operand).copied().unwrap_or(true)
-    }
-}
-
-/// The kernels of a layer on an erased backend. The layer's tensors are already erased, so they are passed on
-/// unchanged.
-struct Bare<L> {
-    layer: L,
-    /// The layer's native operations, which each call of a family's operation checks.
-    natives: Vec<(Family, OpSet)>,
-}
-
-impl<L> Kernels for Bare<L>
-where
-    L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
-{
-    fn primitive(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&ErasedTensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        crate::call::call_primitive(&self.layer, op, inputs, params)
-    }
-
-    fn native(
-        &self,
-        op: &'static OpSpec,
-        inputs: &[Option<&ErasedTensor>],
-        params: &[Param<'_>],
-    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        let is_native = |(family, set): &(Family, OpSet)| *family == op.family && set.contains(op.index);
-        self.natives.iter().any(is_native).then(|| self.layer.native(op, inputs, params))
-    }
-
-    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
-        self.layer.to_host(x)
-    }
-
-    fn types(&self) -> DataTypes {
-        self.layer.types()
-    }
-
-    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
-        self.layer.declines(graph, node)
-    }
-
-    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
-        self.layer.wrapped_in(error)
-    }
-
-    fn refuses_types(&self) -> bool {
-        !self.layer.types().is_all()
-    }
-
-    fn natives(&self) -> Vec<(Family, OpSet)> {
-        self.natives.clone()
-    }
-
-    fn runs_whole_graphs(&self) -> bool {
-        self.layer.runs_whole_graphs()
-    }
-
-    fn runs_primitive(&self, op: Primitive) -> bool {
-        self.layer.runs_primitive(op)
-    }
-
-    fn execute(
-        &self,
-        graph: &GraphProto,
-        inputs: HashMap<String, ErasedTensor>,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
-        self.layer.execute(graph, inputs, attrs)
-    }
-
-    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
-        let Some(kernel) = self.layer.prepare(step)? else { return Ok(None) };
-        Ok(Some(ErasedKernel {
-            bytes: kernel.bytes(),
-            reads: (0..step.operands().len()).map(|operand| kernel.reads(operand)).collect(),
-            kernel: Box::new(kernel),
-        }))
-    }
-
-    fn run_prepared(
-        &self,
-        kernel: &(dyn Any + Send + Sync),
-        operands: &mut KernelOperands<'_, ErasedTensor>,
-    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        match kernel.downcast_ref::<Box<dyn Kernel<L>>>() {
-            Some(kernel) => kernel.run(&self.layer, operands),
-            None => Err(Error::excluded("a kernel of the layer that runs it").into()),
-        }
-    }
-
-    fn device_info(&self) -> service::DeviceInfo {
-        self.layer.device_info()
-    }
-
-    fn lifecycle(&self) -> Option<&dyn service::Lifecycle> {
-        self.layer.lifecycle()
-    }
-
-    fn memory(&self) -> Option<&dyn service::Memory<ErasedTensor>> {
-        self.layer.memory()
-    }
-
-    fn user_kernels(&self) -> Option<&dyn service::Kernels<ErasedTensor>> {
-        self.layer.kernels()
     }
 }

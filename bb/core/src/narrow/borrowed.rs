@@ -7,8 +7,10 @@ use super::own::held_own;
 use super::{Holding, NarrowTensor, NarrowedOn, Range};
 use crate::Tensor;
 use crate::contract::FamilyTable;
-use crate::contract::KeepsPlans;
-use crate::erased::{ErasedError, ErasedTensor, Kernels, RunsBodies, WithFamilies, run_body};
+use crate::erased::{
+    ErasedError, ErasedTensor, KeepsPlans, Kernels, RunsBodies, WithFamilies, erased_named, run_body,
+    typed_named,
+};
 use crate::error::{Error, NarrowError};
 use crate::{BackendAttrs, DataType, GraphProto, Outputs};
 use bb_ir::op::{OpSpec, Param, Primitive};
@@ -131,13 +133,15 @@ pub(crate) fn execute_borrowed(
 ///
 /// As [`execute_borrowed`].
 pub(crate) fn execute_kept(
-    plans: &dyn KeepsPlans<NarrowTensor, ErasedError>,
+    plans: &dyn KeepsPlans,
     graph: &GraphProto,
     inputs: HashMap<String, ErasedTensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
     let inputs = inputs.into_iter().map(|(name, x)| (name, NarrowedOn::adopt(x))).collect();
-    plans.run(graph, inputs, attrs)?.into_iter().map(|(name, y)| Ok((name, held_own(&y)?))).collect()
+    let results: HashMap<String, NarrowTensor> =
+        typed_named(plans.run(graph, erased_named(inputs), attrs)?)?;
+    results.into_iter().map(|(name, y)| Ok((name, held_own(&y)?))).collect()
 }
 
 impl NarrowedOn<'_> {

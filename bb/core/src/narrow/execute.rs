@@ -1,8 +1,9 @@
 //! Graphs that a backend runs itself, although it may lack element types: the defaults of the contract.
 
-use super::NarrowTensor;
-use crate::contract::{Planned, plans_of, plans_with};
-use crate::erased::{ErasedError, ErasedTensor, WithFamilies, foreign};
+use crate::contract::Planned;
+use crate::erased::{
+    ErasedError, ErasedTensor, WithFamilies, erased_named, narrowed_plans, plans_of, typed_named,
+};
 use crate::plan::{compile, execute};
 use crate::{Backend, BackendAttrs, CompileOptions, Executable, GraphProto, Module};
 use std::collections::HashMap;
@@ -51,7 +52,7 @@ pub fn execute_itself<B: Backend + ?Sized>(
         Ok(results) => results,
         Err(inputs) => {
             let kernels = WithFamilies::new(on, &[]);
-            typed::<B>(super::execute_borrowed(&kernels, graph, erased::<B>(inputs), attrs))
+            typed::<B>(super::execute_borrowed(&kernels, graph, erased_named(inputs), attrs))
         }
     }
 }
@@ -69,22 +70,14 @@ pub(crate) fn execute_with_kept<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
-    match plans_with::<NarrowTensor, ErasedError>(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
-        Some(plans) => Ok(typed::<B>(super::execute_kept(plans, graph, erased::<B>(inputs), attrs))),
+    match narrowed_plans(attrs).filter(|_| attrs.in_own_dispatch_of(on)) {
+        Some(plans) => Ok(typed::<B>(super::execute_kept(plans, graph, erased_named(inputs), attrs))),
         None => Err(inputs),
     }
-}
-
-fn erased<B: Backend + ?Sized>(inputs: HashMap<String, B::Tensor>) -> HashMap<String, ErasedTensor> {
-    inputs.into_iter().map(|(name, x)| (name, ErasedTensor::new(x))).collect()
 }
 
 fn typed<B: Backend + ?Sized>(
     results: Result<HashMap<String, ErasedTensor>, ErasedError>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    let own = |(name, y): (String, ErasedTensor)| {
-        let typed = y.get::<B::Tensor>().ok_or_else(|| foreign("execute", 0))?.clone();
-        Ok((name, typed))
-    };
-    results.map_err(ErasedError::typed::<B>)?.into_iter().map(own).collect()
+    Ok(typed_named(results.map_err(ErasedError::typed::<B>)?)?)
 }

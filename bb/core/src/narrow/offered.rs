@@ -116,7 +116,7 @@ impl LoadedKernel<NarrowTensor> for NarrowUserKernel {
 }
 
 /// Returns an erased tensor with its actual type.
-fn typed<T: Tensor>(x: &ErasedTensor) -> Result<&T, ServiceError> {
+fn typed<T: Tensor>(x: &ErasedTensor) -> Result<T, ServiceError> {
     x.get().ok_or(ServiceError::Unsupported { what: "a tensor of another backend" })
 }
 
@@ -148,7 +148,7 @@ impl<B: Backend> Memory<ErasedTensor> for Owned<B> {
     }
 
     fn export(&self, tensor: &ErasedTensor) -> Result<ForeignBuffer, ServiceError> {
-        self.typed_memory()?.export(typed(tensor)?)
+        self.typed_memory()?.export(&typed(tensor)?)
     }
 
     fn pools(&self) -> Vec<PoolStatistics> {
@@ -169,7 +169,7 @@ impl<B: Backend> Memory<ErasedTensor> for Owned<B> {
     }
 
     fn map(&self, tensor: &ErasedTensor, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
-        self.typed_memory()?.map(typed(tensor)?, body)
+        self.typed_memory()?.map(&typed(tensor)?, body)
     }
 }
 
@@ -190,7 +190,8 @@ struct Typed<T>(Box<dyn LoadedKernel<T>>);
 
 impl<T: Tensor> LoadedKernel<ErasedTensor> for Typed<T> {
     fn run(&self, call: &service::KernelCall<'_, ErasedTensor>) -> Result<Vec<ErasedTensor>, ServiceError> {
-        let inputs: Vec<&T> = call.inputs.iter().map(|x| typed(x)).collect::<Result<_, _>>()?;
+        let inputs: Vec<T> = call.inputs.iter().map(|x| typed(x)).collect::<Result<_, _>>()?;
+        let inputs: Vec<&T> = inputs.iter().collect();
         let results = self.0.run(&KernelCall::new(&inputs, call.outputs, call.immediates, call.grid))?;
         Ok(results.into_iter().map(ErasedTensor::new).collect())
     }

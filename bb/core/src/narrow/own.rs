@@ -205,7 +205,7 @@ impl NarrowedOn<'_> {
         options: &CompileOptions,
     ) -> Result<Option<OwnExecutable>, ErasedError> {
         let reached = Arc::new(AtomicBool::new(false));
-        let compiled = self.device().compile(module.clone(), options, &reached);
+        let compiled = self.device().compile(module.clone(), options, Some(&reached));
         answer(compiled, &reached).transpose().map(|compiled| compiled.map(OwnExecutable))
     }
 }
@@ -223,15 +223,15 @@ fn adopted(results: Own) -> Named {
 }
 
 /// A graph that a backend without some element types compiled by its own method.
-pub(super) struct OwnExecutable(ErasedCompiled);
+pub(super) struct OwnExecutable(Box<dyn ErasedCompiled>);
 
 impl Executable<NarrowedOn<'_>> for OwnExecutable {
     fn inputs(&self) -> &[Port] {
-        &self.0.inputs
+        self.0.inputs()
     }
 
     fn outputs(&self) -> &[Port] {
-        &self.0.outputs
+        self.0.outputs()
     }
 
     fn run(
@@ -240,7 +240,7 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
         inputs: &[Option<&NarrowTensor>],
     ) -> Result<Vec<NarrowTensor>, ErasedError> {
         let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-        Ok(tensors(self.run_items(on, &items)?, &self.0.outputs)?)
+        Ok(tensors(self.run_items(on, &items)?, self.0.outputs())?)
     }
 
     fn run_items(
@@ -251,11 +251,11 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
         let own = |item: &OnnxValue<&NarrowTensor>| item.try_map(&mut |x: &&NarrowTensor| on.own_tensor(x));
         let inputs = inputs.iter().map(|item| item.as_ref().map(own).transpose());
         let inputs: Vec<Option<OnnxValue<ErasedTensor>>> = inputs.collect::<Result<_, ErasedError>>()?;
-        let results = on.device().run_compiled(&self.0, &inputs)?;
+        let results = self.0.run_items(on.device(), &inputs, None)?;
         Ok(results.iter().map(|y| y.map(&mut |y: &ErasedTensor| NarrowedOn::adopt(y.clone()))).collect())
     }
 
     fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
-        (self.0.saved)(&*self.0.executable)
+        self.0.compiled_module()
     }
 }

@@ -47,7 +47,16 @@ impl NarrowedOn<'_> {
             }
             primitive = Some(dtype);
         }
-        let Some(own) = step.with_constants(NarrowTensor::on_device) else { return Ok(None) };
+        let mut constants: SmallVec<[Option<ErasedTensor>; 4]> = SmallVec::new();
+        for operand in 0..step.operands().len() {
+            let constant = step.constant(operand);
+            let own = constant.and_then(NarrowTensor::on_device).cloned();
+            if own.is_none() && constant.is_some() {
+                return Ok(None);
+            }
+            constants.push(own);
+        }
+        let own = step.with_constants(&constants);
         let Some(kernel) = self.device().prepare(&own)? else { return Ok(None) };
         step.note_asked_of(&own);
         let typed = |x: &NarrowTensor| (x.dtype(), Shape::from_slice(x.shape()));

@@ -268,7 +268,7 @@ fn restored<B: Backend + ?Sized>(results: Vec<ErasedTensor>) -> Result<PlanOutpu
 }
 
 fn restored_one<B: Backend + ?Sized>(x: &ErasedTensor) -> Result<B::Tensor, B::Error> {
-    Ok(x.get::<B::Tensor>().ok_or_else(|| foreign("run", 0))?.clone())
+    Ok(x.get().ok_or_else(|| foreign("run", 0))?)
 }
 
 /// Runs the program on ONNX values: tensors, sequences, optionals and maps.

@@ -2,8 +2,9 @@
 
 use super::CompileOptions;
 use super::compiled::compile_once;
-use crate::contract::{by_name, plans_of};
-use crate::{Backend, BackendAttrs, Error, Executable};
+use crate::contract::by_name;
+use crate::erased::plans_of;
+use crate::{Backend, BackendAttrs, Error, Executable, Port};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ pub fn execute<B: Backend + ?Sized>(
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
     attrs.reach_default(on)?;
     if let Some(plans) = plans_of(on, attrs) {
-        return plans.run(graph, inputs, attrs);
+        return plans.run_typed::<B>(graph, inputs, attrs);
     }
     let module = attrs.module(graph)?;
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
@@ -38,13 +39,27 @@ pub fn run_named<B: Backend + ?Sized>(
     program: &dyn Executable<B>,
     mut inputs: HashMap<String, B::Tensor>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    let taken: Vec<Option<B::Tensor>> =
-        program.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
-    if let Some(name) = inputs.into_keys().min() {
-        let expected = program.inputs().iter().map(|port| port.name.clone()).collect();
-        return Err(Error::UnknownInput { name, expected }.into());
-    }
+    let taken = taken_by_port(program.inputs(), &mut inputs)?;
     let refs: Vec<Option<&B::Tensor>> = taken.iter().map(Option::as_ref).collect();
     let results = program.run(on, &refs)?;
     Ok(by_name(program.outputs(), results))
+}
+
+/// Takes the tensors of inputs out of a map, in the order of the inputs.
+///
+/// # Errors
+///
+/// [`Error::UnknownInput`] if a tensor is left.
+pub(crate) fn taken_by_port<T>(
+    inputs: &[Port],
+    given: &mut HashMap<String, T>,
+) -> Result<Vec<Option<T>>, Error> {
+    let taken = inputs.iter().map(|port| given.remove(&port.name)).collect();
+    match given.keys().min() {
+        None => Ok(taken),
+        Some(name) => {
+            let expected = inputs.iter().map(|port| port.name.clone()).collect();
+            Err(Error::UnknownInput { name: name.clone(), expected })
+        }
+    }
 }

@@ -59,6 +59,7 @@ pub use compiled::compile_whole_graph;
 pub use complete::{Complete, complete};
 pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
+pub(crate) use execute::taken_by_port;
 pub use execute::{execute, run_named};
 pub use failure::initializer;
 pub use how::{how, how_version};

@@ -14,6 +14,7 @@ use super::origin::Origins;
 use super::run_state::RunState;
 use super::watch::Silent;
 use crate::contract::AskedOperand;
+use crate::erased::typed_constants;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies, foreign, own};
 use crate::{Backend, Error, Kernel, PrepareStep};
 use bb_ir::graph::Graph;
@@ -101,8 +102,8 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
     }
 
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError> {
-        let typed = step.with_constants(ErasedTensor::get::<B::Tensor>);
-        let typed = typed.ok_or_else(|| foreign("constant", 0))?;
+        let constants = typed_constants::<B::Tensor>(step)?;
+        let typed = step.with_constants(&constants);
         let Some(kernel) = self.0.on.prepare(&typed).map_err(own::<B>)? else { return Ok(None) };
         Ok(Some(MadeKernel {
             bytes: kernel.bytes(),
@@ -119,7 +120,7 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
         origins: Origins,
         claims: Claims,
     ) -> Result<AnyPrepared, Error> {
-        let typed = |x: &ErasedTensor| x.get::<B::Tensor>().cloned();
+        let typed = |x: &ErasedTensor| x.get::<B::Tensor>();
         Ok(Box::new(TypedPlan::<B>::new(plan, material, origins, claims, typed)?))
     }
 
@@ -136,10 +137,11 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
             |failure: Failure<B::Error>| Box::new(Failure { at: failure.at, error: own::<B>(failure.error) });
         let internal = |error: Error| Box::new(Failure { at: Where::Graph, error: error.into() });
         let plan = own_plan::<TypedPlan<B>>(prepared).map_err(internal)?;
-        let mut typed: SmallVec<[&B::Tensor; 8]> = SmallVec::with_capacity(live.len());
+        let mut owned: SmallVec<[B::Tensor; 8]> = SmallVec::with_capacity(live.len());
         for (index, x) in live.iter().enumerate() {
-            typed.push(x.get().ok_or_else(|| internal(foreign("run", index)))?);
+            owned.push(x.get().ok_or_else(|| internal(foreign("run", index)))?);
         }
+        let typed: SmallVec<[&B::Tensor; 8]> = owned.iter().collect();
         let (on, natives) = (self.0.on, self.0.tables);
         let results = match profile {
             None => plan.run(on, natives, material, &typed, graph, state, &mut Silent),

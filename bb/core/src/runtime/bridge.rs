@@ -1,25 +1,18 @@
-//! Converts erased tensors to typed tensors and back, and converts failures of backends to errors.
-//!
-//! Only this module restores the type of a tensor. Its functions are generic over the backend and independent of
-//! operations. [`Runtime`](super::Runtime) calls them.
+//! Converts values to erased tensors and back, and converts failures of backends to errors.
 
 use super::status::Counters;
 use super::{BackendId, Value};
 use crate::contract::catch;
-use crate::ext::ErasedError;
-use crate::{Backend, BackendOrigin, Error, Outputs, Tensor};
+use crate::erased::ErasedTensor;
+use crate::{BackendOrigin, Error, Outputs, Tensor};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Erases a tensor's type.
-#[inline]
-pub(super) fn erase<T: Tensor>(owner: BackendId, tensor: T) -> Value {
-    Value::new(tensor.erase(), owner)
-}
-
 /// A placeholder tensor without elements. It replaces a tensor that is being changed.
+#[derive(Clone)]
 struct Nothing;
 
-impl crate::SlotValue for Nothing {
+impl Tensor for Nothing {
     fn dtype(&self) -> bb_ir::DataType {
         bb_ir::DataType::U8
     }
@@ -29,89 +22,86 @@ impl crate::SlotValue for Nothing {
     }
 }
 
-/// Returns a value that contains a placeholder. Restoring it fails.
+/// Returns a value that contains a placeholder. No backend accepts it.
 pub(super) fn nothing(owner: BackendId) -> Value {
-    Value::new(std::sync::Arc::new(Nothing), owner)
+    Value::new(ErasedTensor::new(Nothing), owner)
 }
 
-/// Erases the results of an operation.
+/// Returns the results of an operation as values.
 #[inline]
-pub(super) fn erase_all<T: Tensor>(owner: BackendId, mut tensors: Outputs<T>) -> Outputs<Value> {
+pub(super) fn values(owner: BackendId, mut tensors: Outputs<ErasedTensor>) -> Outputs<Value> {
     // This fast path exists because most operations have one result, and popping it is cheaper than moving an
     // iterator.
     match (tensors.len(), tensors.pop()) {
-        (1, Some(only)) => Outputs::from_buf([erase(owner, only)]),
+        (1, Some(only)) => Outputs::from_buf([Value::new(only, owner)]),
         (_, None) => Outputs::new(),
         (_, Some(last)) => {
             tensors.push(last);
-            tensors.into_iter().map(|t| erase(owner, t)).collect()
+            tensors.into_iter().map(|x| Value::new(x, owner)).collect()
         }
     }
 }
 
-/// Erases named tensors.
-pub(super) fn erase_named<T: Tensor>(
+/// Returns named tensors as values.
+pub(super) fn named_values(
     owner: BackendId,
-    tensors: HashMap<String, T>,
+    tensors: HashMap<String, ErasedTensor>,
 ) -> HashMap<String, Value> {
-    tensors.into_iter().map(|(name, t)| (name, erase(owner, t))).collect()
+    tensors.into_iter().map(|(name, x)| (name, Value::new(x, owner))).collect()
 }
 
-/// Restores a tensor's type.
+/// Returns the tensor of a value.
 ///
 /// # Errors
 ///
 /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
 #[inline]
-pub(super) fn restore<T: Tensor>(op: &'static str, owner: BackendId, value: &Value) -> Result<T, Error> {
-    let foreign = || Error::ForeignTensor { op, expected: owner, got: value.owner() };
-    if value.owner() != owner {
-        return Err(foreign());
-    }
-    T::restore(value.slot()).ok_or_else(foreign)
-}
-
-/// The maximum number of operands that are restored without a heap allocation. Almost every operation has at most
-/// this many.
-const FEW: usize = 4;
-
-/// Restores operands and calls `body` with them.
-///
-/// # Errors
-///
-/// The errors of [`restore`] and of `body`.
-#[inline]
-pub(super) fn with_operands<T: Tensor, R>(
+pub(super) fn tensor<'a>(
     op: &'static str,
     owner: BackendId,
-    values: &[Option<&Value>],
-    body: impl FnOnce(&[Option<&T>]) -> Result<R, Error>,
-) -> Result<R, Error> {
-    let restore = |value: &Option<&Value>| value.map(|v| restore::<T>(op, owner, v)).transpose();
-    if values.len() > FEW {
-        let owned = values.iter().map(restore).collect::<Result<Vec<Option<T>>, Error>>()?;
-        let operands: Vec<Option<&T>> = owned.iter().map(Option::as_ref).collect();
-        return body(&operands);
+    value: &'a Value,
+) -> Result<&'a ErasedTensor, Error> {
+    match value.owner() == owner {
+        true => Ok(value.tensor()),
+        false => Err(Error::ForeignTensor { op, expected: owner, got: value.owner() }),
     }
-    let mut owned: [Option<T>; FEW] = [const { None }; FEW];
-    for (place, value) in owned.iter_mut().zip(values) {
-        *place = restore(value)?;
-    }
-    let operands = owned.each_ref().map(Option::as_ref);
-    body(operands.get(..values.len()).unwrap_or_default())
 }
 
-/// Restores named tensors.
+/// Operands of a call.
+pub(super) type Operands<'a> = SmallVec<[Option<&'a ErasedTensor>; 4]>;
+
+/// Returns the tensors of operands.
 ///
 /// # Errors
 ///
-/// The errors of [`restore`].
-pub(super) fn restore_named<T: Tensor>(
+/// The error of [`tensor`].
+#[inline]
+pub(super) fn operands<'a>(
+    op: &'static str,
+    owner: BackendId,
+    values: &[Option<&'a Value>],
+) -> Result<Operands<'a>, Error> {
+    let mut operands = SmallVec::with_capacity(values.len());
+    for value in values {
+        operands.push(match value {
+            Some(value) => Some(tensor(op, owner, value)?),
+            None => None,
+        });
+    }
+    Ok(operands)
+}
+
+/// Returns the tensors of named values.
+///
+/// # Errors
+///
+/// The error of [`tensor`].
+pub(super) fn named_tensors(
     op: &'static str,
     owner: BackendId,
     values: HashMap<String, Value>,
-) -> Result<HashMap<String, T>, Error> {
-    values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
+) -> Result<HashMap<String, ErasedTensor>, Error> {
+    values.into_iter().map(|(name, value)| Ok((name, tensor(op, owner, &value)?.clone()))).collect()
 }
 
 /// Runs code of a backend's author as one call. A panic becomes [`Error::Panicked`].
@@ -157,24 +147,9 @@ pub(super) fn contain<R>(
 
 /// Counts a panic, and returns its error.
 #[cold]
-fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: String) -> Error {
+pub(super) fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: String) -> Error {
     counters.panicked();
     Error::Panicked { backend: owner.name(), op, message }
-}
-
-/// Converts a backend's own error to [`Error::Kernel`].
-#[cold]
-pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
-    let source: Box<dyn std::any::Any> = Box::new(error);
-    let source = match source.downcast::<ErasedError>() {
-        // The backend lacks element types and was wrapped, so the error contains the inner backend's own error.
-        Ok(erased) => erased.into_source(),
-        Err(own) => match own.downcast::<B::Error>() {
-            Ok(own) => own,
-            Err(_) => return Error::excluded("an error to be of its own type"),
-        },
-    };
-    Error::Kernel { backend: owner.name(), op, source }
 }
 
 /// Runs the constructor of a backend, or the function that lists its devices.

@@ -3,7 +3,7 @@
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::export::{ExportOptions, Keep, ModelTrace};
 use crate::ext::{ErasedTensor, Owned};
-use crate::narrow::Narrowed;
+use crate::narrow::{NarrowTensor, Narrowed};
 use crate::{Backend, CompileOptions, Error, ErrorKind, Module, NarrowError};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{HostElement, TensorData};
@@ -195,11 +195,12 @@ impl BackendHandle {
     /// Returns the backend as `B`, if it has this type.
     pub fn typed<B: Backend + 'static>(&self) -> Option<TypedBackend<'_, B>> {
         let any: &dyn Any = &*self.runtime;
-        if let Some(own) = any.downcast_ref::<Runtime<B>>() {
-            return Some(TypedBackend(Typed::Own(own)));
+        let runtime: &Runtime = any.downcast_ref()?;
+        if let Some(on) = runtime.owned::<B>() {
+            return Some(TypedBackend { on, runtime, narrowed: false });
         }
-        let narrowed = any.downcast_ref::<Runtime<Narrowed>>()?;
-        Some(TypedBackend(Typed::Narrowed { on: narrowed.backend().own()?, runtime: narrowed }))
+        let on = runtime.owned::<Narrowed>()?.backend.own()?;
+        Some(TypedBackend { on, runtime, narrowed: true })
     }
 
     /// Calls an operation of any family.
@@ -225,26 +226,25 @@ impl std::fmt::Debug for BackendHandle {
 }
 
 /// A running backend of known type. It gives access to `B`, and converts tensors of `B` from and to [`Value`]s.
-#[derive(Debug)]
-pub struct TypedBackend<'a, B: Backend + 'static>(Typed<'a, B>);
-
-enum Typed<'a, B: Backend + 'static> {
-    /// The backend supports every element type.
-    Own(&'a Runtime<B>),
-    /// The backend lacks some element types.
-    Narrowed { on: &'a Owned<B>, runtime: &'a Runtime<Narrowed> },
+pub struct TypedBackend<'a, B: Backend + 'static> {
+    on: &'a Owned<B>,
+    runtime: &'a Runtime,
+    /// Whether the backend lacks element types, so that the runtime holds tensors of the adapter that emulates them.
+    narrowed: bool,
 }
 
-impl<B: Backend + 'static> std::fmt::Debug for Typed<'_, B> {
+impl<B: Backend + 'static> std::fmt::Debug for TypedBackend<'_, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Typed::Own(runtime) => runtime.fmt(f),
-            Typed::Narrowed { runtime, .. } => runtime.fmt(f),
-        }
+        f.debug_tuple("TypedBackend").field(self.runtime).finish()
     }
 }
 
-impl<B: Backend + 'static> TypedBackend<'_, B> {
+impl<'a, B: Backend + 'static> TypedBackend<'a, B> {
+    /// Returns the backend.
+    pub fn backend(&self) -> &'a B {
+        &self.on.backend
+    }
+
     /// Restores the type of a tensor.
     ///
     /// If the backend lacks the tensor's element type, the result has the type that stores its elements, for example
@@ -255,22 +255,25 @@ impl<B: Backend + 'static> TypedBackend<'_, B> {
     /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Narrow`] if its elements are stored
     /// on the host, because the backend has no type for them.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
-        match &self.0 {
-            Typed::Own(runtime) => runtime.restore(value),
-            Typed::Narrowed { runtime, .. } => {
-                let narrow = runtime.restore(value)?;
-                let own = narrow.on_device().and_then(|x| x.get::<B::Tensor>()).cloned();
-                Ok(own.ok_or(NarrowError::Lacks { op: "restore", dtype: value.dtype() })?)
-            }
+        if !self.narrowed {
+            return self.runtime.restore(value);
         }
+        let narrow: NarrowTensor = self.runtime.restore(value)?;
+        let own = narrow.on_device().and_then(|x| x.get::<B::Tensor>());
+        Ok(own.ok_or(NarrowError::Lacks { op: "restore", dtype: value.dtype() })?)
     }
 
     /// Erases the type of a tensor.
+    ///
+    /// # Panics
+    ///
+    /// If the author's [`Tensor::erase`](crate::Tensor::erase) panics.
     pub fn erase(&self, tensor: B::Tensor) -> Value {
-        match &self.0 {
-            Typed::Own(runtime) => runtime.erase(tensor),
-            Typed::Narrowed { runtime, .. } => runtime.erase(Narrowed::adopt(ErasedTensor::new(tensor))),
-        }
+        let tensor = ErasedTensor::new(tensor);
+        self.runtime.value(match self.narrowed {
+            true => ErasedTensor::new(Narrowed::adopt(tensor)),
+            false => tensor,
+        })
     }
 }
 
@@ -278,9 +281,6 @@ impl<B: Backend + 'static> Deref for TypedBackend<'_, B> {
     type Target = B;
 
     fn deref(&self) -> &B {
-        match &self.0 {
-            Typed::Own(runtime) => runtime.backend(),
-            Typed::Narrowed { on, .. } => &on.backend,
-        }
+        &self.on.backend
     }
 }

@@ -3,6 +3,7 @@
 use super::Value;
 use super::erased::Sealed;
 use crate::Error;
+use crate::erased::ErasedTensor;
 use crate::service::{
     ForeignBuffer, KernelInfo, KernelLimits, LoadedKernel, MemoryStatistics, OutputSpec, PoolStatistics,
     PressureCallback, Service, UserKernel,
@@ -67,26 +68,21 @@ pub trait OfferedServices: Sealed + Send + Sync {
 }
 
 /// A loaded kernel and its declaration.
-pub(super) struct DeclaredKernel<T> {
+pub(super) struct DeclaredKernel {
     pub(super) declared: UserKernel,
-    pub(super) compiled: Box<dyn LoadedKernel<T>>,
+    pub(super) compiled: Box<dyn LoadedKernel<ErasedTensor>>,
 }
 
 /// The loaded kernels of a running backend, by name.
-pub(super) struct KernelTable<T>(pub(super) RwLock<BTreeMap<String, Arc<DeclaredKernel<T>>>>);
+#[derive(Default)]
+pub(super) struct KernelTable(pub(super) RwLock<BTreeMap<String, Arc<DeclaredKernel>>>);
 
-impl<T> Default for KernelTable<T> {
-    fn default() -> KernelTable<T> {
-        KernelTable(RwLock::new(BTreeMap::new()))
-    }
-}
-
-impl<T> KernelTable<T> {
+impl KernelTable {
     pub(super) fn names(&self) -> Vec<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Arc<DeclaredKernel<T>>> {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<DeclaredKernel>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 

@@ -1,8 +1,9 @@
 //! A cache of compiled graphs; the key is the identity of the graph and the options of the compilation.
 
+use crate::erased::ErasedCompiled;
 use crate::single_flight::SingleFlight;
 use crate::sync::Mutex;
-use crate::{Backend, CompileOptions, Error, Executable, GraphIdentity, InputSpec};
+use crate::{CompileOptions, Error, GraphIdentity, InputSpec};
 use bb_ir::proto::GraphProto;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -11,21 +12,16 @@ use std::sync::{Arc, PoisonError};
 const KEPT: usize = 64;
 
 /// The cached compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
-pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
+#[derive(Default)]
+pub(super) struct Plans(Mutex<VecDeque<Kept>>);
 
 /// A cache entry: the options of a compilation, which contain the graph's identity, and its result.
-type Kept<B> = (CompileOptions, Arc<Compilation<B>>);
+type Kept = (CompileOptions, Arc<Compilation>);
 
 /// The result of a compilation; `None` until it succeeds.
-type Compilation<B> = SingleFlight<Option<Arc<dyn Executable<B>>>>;
+type Compilation = SingleFlight<Option<Arc<dyn ErasedCompiled>>>;
 
-impl<B: Backend> Default for Plans<B> {
-    fn default() -> Self {
-        Plans(Mutex::default())
-    }
-}
-
-impl<B: Backend> Plans<B> {
+impl Plans {
     /// Returns the cached graph. If there is none, calls `compile` and caches the result. A graph without an
     /// identity is not cached.
     ///
@@ -38,8 +34,8 @@ impl<B: Backend> Plans<B> {
     pub(super) fn get_or<E>(
         &self,
         options: &CompileOptions,
-        compile: impl FnOnce() -> Result<Arc<dyn Executable<B>>, E>,
-    ) -> Result<Arc<dyn Executable<B>>, E> {
+        compile: impl FnOnce() -> Result<Arc<dyn ErasedCompiled>, E>,
+    ) -> Result<Arc<dyn ErasedCompiled>, E> {
         if options.identity.is_none() {
             return compile();
         }
@@ -52,7 +48,7 @@ impl<B: Backend> Plans<B> {
     }
 
     /// Returns the cache entry for these options, and marks it as most recently used.
-    fn find(&self, options: &CompileOptions) -> Arc<Compilation<B>> {
+    fn find(&self, options: &CompileOptions) -> Arc<Compilation> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options));
         let kept = at.and_then(|at| plans.remove(at));
@@ -97,8 +93,11 @@ impl Declarations {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::trace::{TraceStop, TracedTensor, Tracer};
-    use crate::{GraphIdentity, Port};
+    use crate::contract::OnnxValue;
+    use crate::erased::{ErasedError, ErasedTensor, Kernels};
+    use crate::measure::Profile;
+    use crate::{GraphIdentity, Module, Port, ResultBuffer};
+    use bb_ir::DataType;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -106,7 +105,7 @@ mod tests {
     /// A graph without inputs and outputs.
     struct Nothing;
 
-    impl Executable<Tracer> for Nothing {
+    impl ErasedCompiled for Nothing {
         fn inputs(&self) -> &[Port] {
             &[]
         }
@@ -115,8 +114,39 @@ mod tests {
             &[]
         }
 
-        fn run(&self, _: &Tracer, _: &[Option<&TracedTensor>]) -> Result<Vec<TracedTensor>, TraceStop> {
+        fn run(
+            &self,
+            _: &dyn Kernels,
+            _: &[Option<&ErasedTensor>],
+            _: &mut dyn FnMut(ErasedTensor),
+        ) -> Result<(), ErasedError> {
+            Ok(())
+        }
+
+        fn run_into(
+            &self,
+            _: &dyn Kernels,
+            _: &[Option<&ErasedTensor>],
+            _: &mut [Option<&mut ResultBuffer<'_>>],
+        ) -> Result<(), ErasedError> {
+            Ok(())
+        }
+
+        fn run_items(
+            &self,
+            _: &dyn Kernels,
+            _: &[Option<OnnxValue<ErasedTensor>>],
+            _: Option<&mut Profile>,
+        ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
             Ok(Vec::new())
+        }
+
+        fn plan_ahead(&self, _: &dyn Kernels, _: &[Option<(DataType, &[usize])>]) -> Result<(), ErasedError> {
+            Ok(())
+        }
+
+        fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
+            Ok(None)
         }
     }
 
@@ -129,7 +159,7 @@ mod tests {
 
     #[test]
     fn one_thread_compiles_and_the_others_wait() {
-        let plans: Plans<Tracer> = Plans::default();
+        let plans: Plans = Plans::default();
         let options = known();
         let (compiled, together) = (AtomicUsize::new(0), Barrier::new(8));
         std::thread::scope(|scope| {
@@ -139,7 +169,7 @@ mod tests {
                     let compile = || {
                         compiled.fetch_add(1, Ordering::Relaxed);
                         std::thread::sleep(Duration::from_millis(20));
-                        Ok::<_, Error>(Arc::new(Nothing) as Arc<dyn Executable<Tracer>>)
+                        Ok::<_, Error>(Arc::new(Nothing) as Arc<dyn ErasedCompiled>)
                     };
                     plans.get_or(&options, compile).unwrap();
                 });
@@ -150,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_compilation_that_failed_is_tried_again() {
-        let plans: Plans<Tracer> = Plans::default();
+        let plans: Plans = Plans::default();
         let options = known();
         assert!(plans.get_or(&options, || Err(Error::Cancelled)).is_err());
         assert!(plans.get_or(&options, || Ok::<_, Error>(Arc::new(Nothing) as _)).is_ok());

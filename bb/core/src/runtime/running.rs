@@ -13,17 +13,20 @@ use super::{
     Status, Value,
 };
 use super::{bridge, open};
-use crate::contract::OnnxValue;
-use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, catch, refused_buffer};
+use crate::contract::{OnnxValue, begin_buffers, by_name, catch, refused_buffer};
+use crate::erased::{
+    ErasedCompiled, ErasedError, ErasedTensor, KeepsPlans, Kernels, Owned, Plans as KeptPlans,
+};
 use crate::error::is_panic;
-use crate::ext::{Extended, FamilyTable};
+use crate::ext::{FamilyTable, OpSet};
+use crate::family::call_erased;
 use crate::measure::Profile;
 use crate::narrow::Narrowed;
-use crate::plan::Stamp;
+use crate::plan::{Stamp, taken_by_port};
 use crate::service::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
-    Backend, BackendAttrs, CheckedGraph, CompileOptions, CompletionHandle, ContractResponse, Error,
-    Executable, InputSpec, Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
+    Backend, BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, InputSpec, Module,
+    OpenOption, Port, ResultBuffer, RunOptions, Tensor,
 };
 use bb_ir::compact::Writer;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -34,30 +37,32 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A running backend.
-pub struct Runtime<B: Backend + 'static> {
-    pub(super) backend: B,
+pub struct Runtime {
+    pub(super) on: Arc<dyn Kernels>,
     entered: Entered,
     pub(super) counters: Arc<Counters>,
-    plans: Plans<B>,
+    plans: Plans,
     declarations: Declarations,
     pub(super) name: &'static str,
     version: &'static str,
     path: &'static str,
-    families: &'static [FamilyTable<B>],
+    /// The native operations of each family.
+    natives: Vec<(Family, OpSet)>,
     answers: Answers,
     /// The kernels that users loaded.
-    pub(super) loaded: KernelTable<B::Tensor>,
+    pub(super) loaded: KernelTable,
 }
 
-impl<B: Declared> Runtime<B> {
+impl Runtime {
     /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
-    pub fn new(backend: B) -> Arc<Runtime<B>> {
+    pub fn new<B: Declared>(backend: B) -> Arc<Runtime> {
         Runtime::start_declared(backend, B::NAME)
     }
 
     /// Starts a declared backend under a name that may differ from its declared name.
-    pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
-        Runtime::start(backend, Identity { name, version: B::VERSION, path: B::PATH }, B::FAMILIES)
+    pub(crate) fn start_declared<B: Declared>(backend: B, name: &'static str) -> Arc<Runtime> {
+        let identity = Identity { name, version: B::VERSION, path: B::PATH };
+        Runtime::start(Arc::new(Owned { backend, tables: B::FAMILIES }), identity)
     }
 
     /// Constructs a backend and starts it.
@@ -65,12 +70,12 @@ impl<B: Declared> Runtime<B> {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the constructor fails or panics.
-    pub fn open() -> Result<Arc<dyn BackendRuntime>, Error> {
-        Runtime::<B>::open_with(&OpenOptions::default())
+    pub fn open<B: Declared>() -> Result<Arc<dyn BackendRuntime>, Error> {
+        Runtime::open_with::<B>(&OpenOptions::default())
     }
 
     /// Constructs a backend with options.
-    pub(crate) fn constructed(options: &OpenOptions) -> Result<B, Error> {
+    pub(crate) fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, Error> {
         open::check::<B>(options)?;
         let options = &open::complete(B::OPTIONS, options);
         bridge::construct(B::NAME, || B::create(options))
@@ -82,8 +87,8 @@ impl<B: Declared> Runtime<B> {
     ///
     /// The errors of [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
-    pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
-        let backend = Runtime::<B>::constructed(options)?;
+    pub fn open_with<B: Declared>(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
+        let backend = Runtime::constructed::<B>(options)?;
         open::check_types(B::NAME, backend.types())?;
         if options.narrow_floats && backend.types().is_all() {
             let option = OpenOption::NarrowFloats;
@@ -92,48 +97,39 @@ impl<B: Declared> Runtime<B> {
         let name = open::instance_name(B::NAME, options.device.as_deref());
         Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))
     }
-}
 
-impl<B: Backend + 'static> Runtime<B> {
     /// Starts a backend without the derive, under a name, with only the primitives.
     ///
     /// The runtime then ignores native methods of extension families; use [`with_families`](Self::with_families) for
     /// them.
-    pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
+    pub fn named<B: Backend + 'static>(name: &'static str, backend: B) -> Arc<Runtime> {
         Runtime::with_families(name, backend, &[])
     }
 
     /// Starts a backend without the derive, under a name, with families, for example `bb::ext::nn::table()`.
-    pub fn with_families(
+    pub fn with_families<B: Backend + 'static>(
         name: &'static str,
         backend: B,
         families: &'static [FamilyTable<B>],
-    ) -> Arc<Runtime<B>> {
-        Runtime::start(backend, Runtime::<B>::unversioned(name), families)
+    ) -> Arc<Runtime> {
+        Runtime::start(Arc::new(Owned { backend, tables: families }), Identity::unversioned::<B>(name))
     }
 
     /// Starts a backend without the derive, like [`with_families`](Self::with_families). If the backend lacks element
     /// types ([`Backend::types`]), the runtime emulates them, if the emulation is exact.
-    pub fn erased(
+    pub fn erased<B: Backend + 'static>(
         name: &'static str,
         backend: B,
         families: &'static [FamilyTable<B>],
     ) -> Arc<dyn BackendRuntime> {
-        crate::runtime::start(backend, Runtime::<B>::unversioned(name), families, false)
+        crate::runtime::start(backend, Identity::unversioned::<B>(name), families, false)
     }
 
-    fn unversioned(name: &'static str) -> Identity {
-        Identity { name, version: "", path: std::any::type_name::<B>() }
-    }
-
-    pub(crate) fn start(
-        backend: B,
-        identity: Identity,
-        families: &'static [FamilyTable<B>],
-    ) -> Arc<Runtime<B>> {
+    pub(crate) fn start(on: Arc<dyn Kernels>, identity: Identity) -> Arc<Runtime> {
         let Identity { name, version, path } = identity;
-        Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
-            backend,
+        let natives = on.natives();
+        Arc::new_cyclic(|this: &std::sync::Weak<Runtime>| Runtime {
+            on,
             entered: super::instances::enter(name, this.clone()),
             counters: Arc::default(),
             plans: Plans::default(),
@@ -141,40 +137,43 @@ impl<B: Backend + 'static> Runtime<B> {
             name,
             version,
             path,
-            families,
+            natives,
             answers: Answers::default(),
             loaded: KernelTable::default(),
         })
     }
 
-    /// Returns the backend.
-    pub fn backend(&self) -> &B {
-        &self.backend
+    /// Returns the backend if it is a `B` without an adapter for its element types.
+    pub(super) fn owned<B: Backend + 'static>(&self) -> Option<&Owned<B>> {
+        self.on.any()?.downcast_ref()
     }
 
-    /// Returns the backend with all extension families.
-    pub fn extended(&self) -> Extended<'_, B> {
-        Extended::new(&self.backend, self.families)
+    /// Returns a tensor of this backend as a value.
+    pub(super) fn value(&self, tensor: ErasedTensor) -> Value {
+        Value::new(tensor, self.owner())
     }
 
-    /// Erases the type of a tensor of this backend.
+    /// Returns the tensor of a value.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If the author's [`Tensor::erase`](crate::Tensor::erase) panics.
-    pub fn erase(&self, tensor: B::Tensor) -> Value {
-        bridge::erase(self.owner(), tensor)
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
+    pub(super) fn tensor<'a>(&self, op: &'static str, value: &'a Value) -> Result<&'a ErasedTensor, Error> {
+        bridge::tensor(op, self.owner(), value)
     }
 
-    /// Restores the type of a tensor of this backend.
+    /// Restores the type of a tensor.
     ///
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Panicked`] if the author's
     /// [`Tensor::restore`](crate::Tensor::restore) panics.
-    pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
-        let restore = || bridge::restore("restore", self.owner(), value);
-        bridge::contain(&self.counters, self.owner(), "restore", restore)
+    pub(super) fn restore<T: Tensor>(&self, value: &Value) -> Result<T, Error> {
+        const OP: &str = "restore";
+        bridge::contain(&self.counters, self.owner(), OP, || {
+            let foreign = || Error::ForeignTensor { op: OP, expected: self.owner(), got: value.owner() };
+            self.tensor(OP, value)?.get().ok_or_else(foreign)
+        })
     }
 
     /// Runs code of the backend's author as one counted call.
@@ -189,23 +188,24 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Returns a function that converts the backend's own error.
     #[inline]
-    fn failed(&self, op: &'static str) -> impl FnOnce(B::Error) -> Error {
+    fn failed(&self, op: &'static str) -> impl FnOnce(ErasedError) -> Error {
         move |error| self.failure(op, error)
     }
 
     /// Converts the backend's own error, or returns an error that its device is lost.
     #[cold]
-    fn failure(&self, op: &'static str, error: B::Error) -> Error {
-        if is_panic(&error, &|error| self.wrapped(error)) {
+    fn failure(&self, op: &'static str, error: ErasedError) -> Error {
+        let source = error.into_source();
+        if is_panic(&*source, &|error| self.wrapped(error)) {
             self.counters.panicked();
         }
         // The caller omitted the input, so this is not an error of the backend.
-        if let Some(Error::MissingInput { name, expected }) = self.wrapped(&error) {
+        if let Some(Error::MissingInput { name, expected }) = self.wrapped(&*source) {
             return Error::MissingInput { name: name.clone(), expected: expected.clone() };
         }
         match self.find_lost() {
-            Some(reason) => self.lost(reason, Some(Box::new(error))),
-            None => bridge::kernel::<B>(self.owner(), op, error),
+            Some(reason) => self.lost(reason, Some(source)),
+            None => Error::Kernel { backend: self.name, op, source },
         }
     }
 
@@ -228,7 +228,7 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Queries whether the backend's device is lost, and records a loss.
     fn find_lost(&self) -> Option<String> {
-        let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.lost());
+        let ask = || self.on.lifecycle().and_then(|lifecycle| lifecycle.lost());
         let reason = catch(ask).ok().flatten()?;
         self.counters.lose(&reason);
         Some(reason)
@@ -240,30 +240,14 @@ impl<B: Backend + 'static> Runtime<B> {
         op: &'static str,
         body: impl FnOnce(&dyn Lifecycle) -> Result<(), ServiceError>,
     ) -> Result<(), Error> {
-        bridge::contain(&self.counters, self.owner(), op, || match self.backend.lifecycle() {
+        bridge::contain(&self.counters, self.owner(), op, || match self.on.lifecycle() {
             Some(lifecycle) => body(lifecycle).map_err(|e| self.service_failure(Service::Lifecycle, e)),
             None => Ok(()),
         })
     }
 
-    /// Calls an operation by its table row. If it is neither a primitive nor a native operation of the backend, its
-    /// body runs.
-    #[inline]
-    fn call(
-        &self,
-        op: &'static OpSpec,
-        inputs: &[Option<&B::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        if let (Family::Primitive, Some(primitive)) = (op.family, Primitive::from_index(op.index)) {
-            return crate::call::call_primitive(&self.backend, primitive, inputs, params);
-        }
-        self.extended().call(op, inputs, params)
-    }
-
-    fn opset(&self, family: Family, ops: Vec<&'static OpSpec>) -> AtomicOpsetDecl {
-        let natives = self.families.iter().find(|table| table.family() == family).map(FamilyTable::native);
-        let native = |index| family == Family::Primitive || natives.is_some_and(|set| set.contains(index));
+    fn opset(&self, family: Family, natives: OpSet, ops: Vec<&'static OpSpec>) -> AtomicOpsetDecl {
+        let native = |index| family == Family::Primitive || natives.contains(index);
         AtomicOpsetDecl {
             family,
             ops: ops.into_iter().map(|spec| AtomicOpDecl { spec, native: native(spec.index) }).collect(),
@@ -276,13 +260,12 @@ impl<B: Backend + 'static> Runtime<B> {
     }
 
     /// Compiles a graph with the operations that the backend declared as native.
-    fn prepare(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn Executable<B>>, Error> {
-        let options = options.clone().with_families(self.families);
-        let compile = || self.backend.compile(module, &options).map_err(self.failed("compile"));
+    fn prepare(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn ErasedCompiled>, Error> {
+        let compile = || self.on.compile(module, options, None).map_err(self.failed("compile"));
         Ok(self.enter("compile", compile)?.into())
     }
 
-    /// Dispatches a graph with typed tensors, after checking the inputs with `declared`.
+    /// Dispatches a graph after checking the inputs with `declared`.
     ///
     /// Through the attributes the backend can use the plans of this runtime, which the default `execute` runs.
     fn hand_over(
@@ -292,60 +275,74 @@ impl<B: Backend + 'static> Runtime<B> {
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
+        const OP: &str = "dispatch";
+        let plans = KeptPlans(self.clone());
         let attrs = attrs.with_plans(&plans);
-        let answer = self.enter("dispatch", || {
-            let inputs = bridge::restore_named::<B::Tensor>("dispatch", self.owner(), inputs)?;
+        let values = |results| bridge::named_values(self.owner(), results);
+        let answer = self.enter(OP, || {
+            let inputs = bridge::named_tensors(OP, self.owner(), inputs)?;
             declared.check_named(&inputs)?;
-            Ok(match self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()) {
-                ContractResponse::Now(result) => ContractResponse::Now(Ok(self.erase_results(result)?)),
+            Ok(match self.on.dispatch(graph, inputs, attrs) {
+                ContractResponse::Now(result) => {
+                    ContractResponse::Now(Ok(values(result.map_err(self.failed(OP))?)))
+                }
                 ContractResponse::Later(later) => {
                     // The graph is counted as pending before the call ends, so that at every moment one of the two is
                     // counted.
                     later.keep_until_end(Box::new(Pending::new(self.counters.clone())));
                     let on = self.clone();
-                    ContractResponse::Later(later.map(move |result| {
-                        bridge::contain(&on.counters, on.owner(), "dispatch", || on.erase_results(result))
-                    }))
+                    ContractResponse::Later(later.map(move |result| on.answered(result)))
                 }
             })
         });
         answer.unwrap_or_else(|error| ContractResponse::Now(Err(error)))
     }
 
-    /// Erases the types of the tensors that a backend returned.
-    fn erase_results(
+    /// Converts an answer that the backend completed later.
+    fn answered(
         &self,
-        result: Result<HashMap<String, B::Tensor>, B::Error>,
+        result: Result<HashMap<String, ErasedTensor>, ErasedError>,
     ) -> Result<HashMap<String, Value>, Error> {
-        Ok(bridge::erase_named(self.owner(), result.map_err(self.failed("dispatch"))?))
+        const OP: &str = "dispatch";
+        bridge::contain(&self.counters, self.owner(), OP, || match result {
+            Ok(results) => Ok(bridge::named_values(self.owner(), results)),
+            Err(ErasedError::Bb(Error::Panicked { message, .. })) => {
+                Err(bridge::panicked(&self.counters, self.owner(), OP, message))
+            }
+            Err(error) => Err(self.failure(OP, error)),
+        })
     }
 }
 
-impl<B: Backend + 'static> KeepsPlans<B::Tensor, B::Error> for Runtime<B> {
+impl KeepsPlans for Runtime {
     fn are_of(&self, backend: *const (), ty: &str) -> bool {
-        (std::ptr::eq(std::ptr::from_ref(&self.backend).cast(), backend) && ty == std::any::type_name::<B>())
-            || self.backend.stands_on(backend, ty)
+        self.on.is(backend, ty)
+    }
+
+    fn are_narrowed(&self) -> bool {
+        self.owned::<Narrowed>().is_some()
     }
 
     fn run(
         &self,
         graph: &GraphProto,
-        inputs: HashMap<String, B::Tensor>,
+        mut inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
         let mut options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
         options.identity = attrs.identity;
         let plan = self.plans.get_or(&options, || {
-            let module = attrs.module(graph)?;
-            let options = options.clone().with_families(self.families);
-            Ok::<_, B::Error>(self.backend.compile(module, &options)?.into())
+            Ok::<_, ErasedError>(self.on.compile(attrs.module(graph)?, &options, None)?.into())
         })?;
-        crate::plan::run_named(&self.backend, &*plan, inputs)
+        let given = taken_by_port(plan.inputs(), &mut inputs)?;
+        let given: Vec<Option<&ErasedTensor>> = given.iter().map(Option::as_ref).collect();
+        let mut results = Vec::with_capacity(plan.outputs().len());
+        plan.run(&*self.on, &given, &mut |y| results.push(y))?;
+        Ok(by_name(plan.outputs(), results))
     }
 }
 
-impl<B: Backend + 'static> std::fmt::Debug for Runtime<B> {
+impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime")
             .field("owner", &self.entered.id())
@@ -354,9 +351,9 @@ impl<B: Backend + 'static> std::fmt::Debug for Runtime<B> {
     }
 }
 
-impl<B: Backend + 'static> Sealed for Runtime<B> {}
+impl Sealed for Runtime {}
 
-impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
+impl BackendRuntime for Runtime {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -375,17 +372,17 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
-        catch(|| self.backend.declines(graph, node)).unwrap_or_else(Some)
+        catch(|| self.on.declines(graph, node)).unwrap_or_else(Some)
     }
 
     fn atomic_opset(&self) -> AtomicOpsetDecl {
-        self.opset(Family::Primitive, Primitive::ALL.iter().map(|op| op.spec()).collect())
+        self.opset(Family::Primitive, OpSet::default(), Primitive::ALL.iter().map(|op| op.spec()).collect())
     }
 
     fn extension_opsets(&self) -> Vec<AtomicOpsetDecl> {
-        self.families
+        self.natives
             .iter()
-            .map(|table| self.opset(table.family(), crate::ext::rows(table.family())))
+            .map(|&(family, natives)| self.opset(family, natives, crate::ext::rows(family)))
             .collect()
     }
 
@@ -404,31 +401,24 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         params: &[Param<'_>],
     ) -> DispatchResult {
         self.enter(op.method, || {
-            bridge::with_operands::<B::Tensor, _>(op.method, self.owner(), inputs, |operands| {
-                let results = self.call(op, operands, params).map_err(self.failed(op.method))?;
-                Ok(bridge::erase_all(self.owner(), results))
-            })
+            let operands = bridge::operands(op.method, self.owner(), inputs)?;
+            let results = call_erased(&*self.on, op, &operands, params).map_err(self.failed(op.method))?;
+            Ok(bridge::values(self.owner(), results))
         })
     }
 
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
         const OP: &str = "materialize_from_wire";
-        self.enter(OP, || {
-            let made = self.backend.materialize_from_wire(type_hash, bytes).map_err(self.failed(OP))?;
-            Ok(self.erase(made))
-        })
+        self.enter(OP, || Ok(self.value(self.on.materialize(type_hash, bytes).map_err(self.failed(OP))?)))
     }
 
     fn constant(&self, data: &TensorData) -> Result<Value, Error> {
-        self.enter("constant", || {
-            Ok(self.erase(self.backend.constant(data).map_err(self.failed("constant"))?))
-        })
+        self.enter("constant", || Ok(self.value(self.on.constant(data).map_err(self.failed("constant"))?)))
     }
 
     fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
         self.enter("to_host", || {
-            let typed: B::Tensor = bridge::restore("to_host", self.owner(), value)?;
-            self.backend.to_host(&typed).map_err(self.failed("to_host"))
+            self.on.to_host(self.tensor("to_host", value)?).map_err(self.failed("to_host"))
         })
     }
 
@@ -469,18 +459,18 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
-            types: self.backend.types(),
-            device: catch(|| self.backend.device_info()).unwrap_or_default(),
+            families: self.natives.clone(),
+            types: self.on.types(),
+            device: catch(|| self.on.device_info()).unwrap_or_default(),
         }
     }
 
     fn runs_primitive(&self, op: Primitive) -> bool {
-        self.backend.runs_primitive(op)
+        self.on.runs_primitive(op)
     }
 
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
-        self.backend.wrapped_in(error)
+        self.on.wrapped(error)
     }
 
     fn try_call(
@@ -490,14 +480,13 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         params: &[Param<'_>],
     ) -> Result<(), Error> {
         // A call on a whole-graph backend may need a compilation, so its declaration is used instead of a trial.
-        if self.backend.runs_whole_graphs() {
-            if let Some(primitive) = primitive_of(op).filter(|op| !self.backend.runs_primitive(*op)) {
+        if self.on.runs_whole_graphs() {
+            if let Some(primitive) = primitive_of(op).filter(|op| !self.on.runs_primitive(*op)) {
                 let source = Box::new(Error::NoPrimitive { op: primitive.spec().method });
                 return Err(Error::Kernel { backend: self.name, op: op.method, source });
             }
-            let own: &dyn std::any::Any = &self.backend;
-            let narrowed = own.downcast_ref::<Narrowed>();
-            let told = narrowed.map_or(Ok(()), |on| on.would_refuse(op, operands, params));
+            let narrowed = self.owned::<Narrowed>();
+            let told = narrowed.map_or(Ok(()), |on| on.backend.would_refuse(op, operands, params));
             return told.map_err(|source| Error::Kernel {
                 backend: self.name,
                 op: op.method,
@@ -507,18 +496,18 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         let _running = self.counters.begin(self.owner())?;
         self.counters.leave_out();
         let called = catch(|| {
-            let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.backend.constant(x)).transpose();
-            let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
-            let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
-            let results = self.call(op, &operands, params)?;
+            let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.on.constant(x)).transpose();
+            let operands = operands.iter().map(bring).collect::<Result<Vec<Option<ErasedTensor>>, _>>()?;
+            let operands: Vec<Option<&ErasedTensor>> = operands.iter().map(Option::as_ref).collect();
+            let results = call_erased(&*self.on, op, &operands, params)?;
             // A device may report an error only when a result is read, so all results are read.
-            results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
+            results.iter().try_for_each(|x| self.on.to_host(x).map(drop))
         });
         match called {
-            Ok(answer) => answer.map_err(|source: B::Error| Error::Kernel {
+            Ok(answer) => answer.map_err(|error: ErasedError| Error::Kernel {
                 backend: self.name,
                 op: op.method,
-                source: Box::new(source),
+                source: error.into_source(),
             }),
             Err(message) => Err(Error::Panicked { backend: self.name, op: op.method, message }),
         }
@@ -529,8 +518,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn status(&self) -> Status {
-        let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.queued());
-        let count = || self.backend.memory().map(|memory| memory.statistics());
+        let ask = || self.on.lifecycle().and_then(|lifecycle| lifecycle.queued());
+        let count = || self.on.memory().map(|memory| memory.statistics());
         Status {
             queued: catch(ask).ok().flatten(),
             memory: catch(count).ok().flatten(),
@@ -552,7 +541,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn is_asynchronous(&self) -> bool {
-        let ask = || self.backend.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
+        let ask = || self.on.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
         catch(ask).unwrap_or(false)
     }
 
@@ -580,14 +569,14 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 }
 
 /// A compiled graph and the backend that runs it.
-struct RunningExecutable<B: Backend + 'static> {
-    runtime: Arc<Runtime<B>>,
-    executable: Arc<dyn Executable<B>>,
+struct RunningExecutable {
+    runtime: Arc<Runtime>,
+    executable: Arc<dyn ErasedCompiled>,
     /// The declared inputs. The runtime checks the inputs of each run, even if the executable checks them too.
     declared: InputSpec,
 }
 
-impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
+impl ErasedExecutable for RunningExecutable {
     fn inputs(&self) -> &[Port] {
         self.executable.inputs()
     }
@@ -599,14 +588,15 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let on = &*self.runtime;
         on.enter("run", || {
-            let outputs = bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
-                self.declared.check(operands)?;
-                self.executable.run(&on.backend, operands).map_err(on.failed("run"))
-            })?;
+            let operands = bridge::operands("run", on.owner(), inputs)?;
+            self.declared.check(&operands)?;
+            let mut outputs = Vec::with_capacity(self.outputs().len());
+            let ran = self.executable.run(&*on.on, &operands, &mut |y| outputs.push(on.value(y)));
+            ran.map_err(on.failed("run"))?;
             // A run that must end fails even if it has finished, because a backend's own executable need not check the
             // options.
             RunOptions::check_current()?;
-            Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
+            Ok(outputs)
         })
     }
 
@@ -619,18 +609,17 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
         on.enter("run", || {
             // A backend's own executable need not check the buffers, so they are checked here.
             begin_buffers(self.executable.outputs(), outputs)?;
-            bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
-                self.declared.check(operands)?;
-                let ran = self.executable.run_into(&on.backend, operands, outputs);
-                ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))
-            })?;
+            let operands = bridge::operands("run", on.owner(), inputs)?;
+            self.declared.check(&operands)?;
+            let ran = self.executable.run_into(&*on.on, &operands, outputs);
+            ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))?;
             RunOptions::check_current()
         })
     }
 
     fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error> {
         let on = &*self.runtime;
-        on.enter("compile", || self.executable.plan_ahead(&on.backend, inputs).map_err(on.failed("compile")))
+        on.enter("compile", || self.executable.plan_ahead(&*on.on, inputs).map_err(on.failed("compile")))
     }
 
     fn save(&self, path: &Path) -> Result<(), Error> {
@@ -643,7 +632,7 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
     }
 
     fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.with_items(inputs, |executable, on, items| executable.run_items(on, items))
+        self.run_measured(inputs, None)
     }
 
     fn run_profiled(
@@ -651,34 +640,29 @@ impl<B: Backend + 'static> ErasedExecutable for RunningExecutable<B> {
         inputs: &[Option<OnnxValue<Value>>],
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.with_items(inputs, |executable, on, items| executable.run_profiled(on, items, profile))
+        self.run_measured(inputs, Some(profile))
     }
 }
 
-impl<B: Backend + 'static> RunningExecutable<B> {
-    /// Restores the types of the inputs and calls `run` with them.
-    fn with_items(
+impl RunningExecutable {
+    fn run_measured(
         &self,
         inputs: &[Option<OnnxValue<Value>>],
-        run: impl FnOnce(
-            &dyn Executable<B>,
-            &B,
-            &[Option<OnnxValue<&B::Tensor>>],
-        ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error>,
+        profile: Option<&mut Profile>,
     ) -> Result<Vec<OnnxValue<Value>>, Error> {
         let on = &*self.runtime;
         on.enter("run", || {
-            let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner(), value);
-            let typed: Vec<Option<OnnxValue<B::Tensor>>> = inputs
+            let mut tensor = |value: &Value| on.tensor("run", value).cloned();
+            let items: Vec<Option<OnnxValue<ErasedTensor>>> = inputs
                 .iter()
-                .map(|item| item.as_ref().map(|item| item.try_map(&mut restore)).transpose())
+                .map(|item| item.as_ref().map(|item| item.try_map(&mut tensor)).transpose())
                 .collect::<Result<_, Error>>()?;
-            let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
-                typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+            let refs: Vec<Option<OnnxValue<&ErasedTensor>>> =
+                items.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
             self.declared.check_items(&refs)?;
-            let outputs = run(&*self.executable, &on.backend, &refs).map_err(on.failed("run"))?;
+            let outputs = self.executable.run_items(&*on.on, &items, profile).map_err(on.failed("run"))?;
             RunOptions::check_current()?;
-            Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
+            Ok(outputs.iter().map(|item| item.map(&mut |x: &ErasedTensor| on.value(x.clone()))).collect())
         })
     }
 }

@@ -1,14 +1,15 @@
-//! The services of a running backend, by the services of the backend itself.
+//! The services of a running backend.
 
 use super::offered::{DeclaredKernel, OfferedServices};
 use super::{BackendRuntime, Runtime, Value, bridge};
 use crate::contract::catch;
+use crate::erased::ErasedTensor;
 use crate::service::{
     ForeignBuffer, KernelCall, KernelInfo, KernelLimits, KernelProblem, Kernels, Memory, MemoryStatistics,
     OutputSpec, PoolStatistics, PressureCallback, Service, ServiceError, UserKernel, check_call,
     check_kernel,
 };
-use crate::{Backend, Error, Tensor};
+use crate::{Error, Tensor};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape};
 use std::sync::{Arc, PoisonError};
@@ -17,7 +18,7 @@ fn refused(name: &str, problem: KernelProblem) -> ServiceError {
     ServiceError::Kernel { name: name.to_owned(), problem }
 }
 
-impl<B: Backend + 'static> Runtime<B> {
+impl Runtime {
     /// Returns a service, or the error that names it.
     fn offered<S>(&self, service: Service, found: Option<S>) -> Result<S, Error> {
         found.ok_or(Error::NoService { backend: self.name, service })
@@ -28,10 +29,10 @@ impl<B: Backend + 'static> Runtime<B> {
     fn with_memory<R>(
         &self,
         op: &'static str,
-        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<R, ServiceError>,
+        body: impl FnOnce(&dyn Memory<ErasedTensor>) -> Result<R, ServiceError>,
     ) -> Result<R, Error> {
         bridge::contain(&self.counters, self.owner(), op, || {
-            let memory = self.offered(Service::Memory, self.backend.memory())?;
+            let memory = self.offered(Service::Memory, self.on.memory())?;
             body(memory).map_err(|error| self.service_failure(Service::Memory, error))
         })
     }
@@ -40,10 +41,10 @@ impl<B: Backend + 'static> Runtime<B> {
     fn part(
         &self,
         op: &'static str,
-        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<bool, ServiceError>,
+        body: impl FnOnce(&dyn Memory<ErasedTensor>) -> Result<bool, ServiceError>,
     ) -> Result<bool, Error> {
         self.enter(op, || {
-            let Some(memory) = self.backend.memory() else { return Ok(false) };
+            let Some(memory) = self.on.memory() else { return Ok(false) };
             match body(memory) {
                 Err(ServiceError::Unsupported { .. }) => Ok(false),
                 done => done.map_err(|error| self.service_failure(Service::Memory, error)),
@@ -57,36 +58,33 @@ impl<B: Backend + 'static> Runtime<B> {
         &self,
         op: &'static str,
         value: &mut Value,
-        body: impl FnOnce(&dyn Memory<B::Tensor>, &mut B::Tensor) -> Result<bool, ServiceError>,
+        body: impl FnOnce(&dyn Memory<ErasedTensor>, &mut ErasedTensor) -> Result<bool, ServiceError>,
     ) -> Result<bool, Error> {
-        let mut tensor: B::Tensor = self.enter(op, || {
-            let tensor = bridge::restore(op, self.owner(), value)?;
-            drop(std::mem::replace(value, bridge::nothing(self.owner())));
-            Ok(tensor)
-        })?;
+        let mut tensor = self.tensor(op, value)?.clone();
+        *value = bridge::nothing(self.owner());
         let changed = self.part(op, |memory| body(memory, &mut tensor));
-        *value = bridge::contain(&self.counters, self.owner(), op, || Ok(self.erase(tensor)))?;
+        *value = self.value(tensor);
         changed
     }
 
     fn with_kernels<R>(
         &self,
         op: &'static str,
-        body: impl FnOnce(&dyn Kernels<B::Tensor>) -> Result<R, ServiceError>,
+        body: impl FnOnce(&dyn Kernels<ErasedTensor>) -> Result<R, ServiceError>,
     ) -> Result<R, Error> {
         self.enter(op, || {
-            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
+            let kernels = self.offered(Service::Kernels, self.on.user_kernels())?;
             body(kernels).map_err(|error| self.service_failure(Service::Kernels, error))
         })
     }
 }
 
-impl<B: Backend + 'static> OfferedServices for Runtime<B> {
+impl OfferedServices for Runtime {
     fn has(&self, service: Service) -> bool {
         let has = || match service {
-            Service::Lifecycle => self.backend.lifecycle().is_some(),
-            Service::Memory => self.backend.memory().is_some(),
-            Service::Kernels => self.backend.kernels().is_some(),
+            Service::Lifecycle => self.on.lifecycle().is_some(),
+            Service::Memory => self.on.memory().is_some(),
+            Service::Kernels => self.on.user_kernels().is_some(),
         };
         catch(has).unwrap_or(false)
     }
@@ -109,14 +107,14 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
 
     fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error> {
         let _running = self.counters.begin(self.owner())?;
-        self.with_memory("import", |memory| Ok(self.erase(memory.import(buffer)?)))
+        self.with_memory("import", |memory| Ok(self.value(memory.import(buffer)?)))
     }
 
     fn export(&self, value: &Value) -> Result<ForeignBuffer, Error> {
         self.enter("export", || {
-            let tensor: B::Tensor = bridge::restore("export", self.owner(), value)?;
-            let memory = self.offered(Service::Memory, self.backend.memory())?;
-            memory.export(&tensor).map_err(|error| self.service_failure(Service::Memory, error))
+            let tensor = self.tensor("export", value)?;
+            let memory = self.offered(Service::Memory, self.on.memory())?;
+            memory.export(tensor).map_err(|error| self.service_failure(Service::Memory, error))
         })
     }
 
@@ -130,12 +128,12 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
 
     fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
         let _running = self.counters.begin(self.owner())?;
-        self.with_memory("allocate", |memory| Ok(self.erase(memory.allocate(dtype, shape, alignment)?)))
+        self.with_memory("allocate", |memory| Ok(self.value(memory.allocate(dtype, shape, alignment)?)))
     }
 
     fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
-        let tensor = self.restore(value)?;
-        self.part("map", |memory| memory.map(&tensor, body).map(|()| true))
+        let tensor = self.tensor("map", value)?;
+        self.part("map", |memory| memory.map(tensor, body).map(|()| true))
     }
 
     fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error> {
@@ -143,8 +141,8 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
     }
 
     fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error> {
-        let tensor = self.restore(value)?;
-        self.part("read_at", |memory| memory.read_at(&tensor, offset, into).map(|()| true))
+        let tensor = self.tensor("read_at", value)?;
+        self.part("read_at", |memory| memory.read_at(tensor, offset, into).map(|()| true))
     }
 
     fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error> {
@@ -159,9 +157,9 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
         to_offset: usize,
         count: usize,
     ) -> Result<bool, Error> {
-        let source = self.restore(from)?;
+        let source = self.tensor("copy_at", from)?;
         self.change("copy_at", to, |memory, tensor| {
-            memory.copy_at(&source, from_offset, tensor, to_offset, count).map(|()| true)
+            memory.copy_at(source, from_offset, tensor, to_offset, count).map(|()| true)
         })
     }
 
@@ -178,9 +176,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
         params: &[Param<'_>],
         out: &mut Value,
     ) -> Result<bool, Error> {
-        let restore = |x: &Option<&Value>| x.map(|x| self.restore(x)).transpose();
-        let operands = inputs.iter().map(restore).collect::<Result<Vec<Option<B::Tensor>>, Error>>()?;
-        let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
+        let operands = bridge::operands(op.method, self.owner(), inputs)?;
         self.change(op.method, out, |memory, out| memory.call_into(op, &operands, params, out))
     }
 
@@ -238,29 +234,28 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
         grid: [u32; 3],
     ) -> Result<Vec<Value>, Error> {
         self.enter("run_kernel", || {
-            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
+            let kernels = self.offered(Service::Kernels, self.on.user_kernels())?;
             let failed = |error| self.service_failure(Service::Kernels, error);
             let unknown = || failed(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() }));
             // The kernel stays alive during the call, even if it is unloaded.
             let kernel = self.loaded.find(name).ok_or_else(unknown)?;
             let tensors = inputs
                 .iter()
-                .map(|value| bridge::restore::<B::Tensor>("run_kernel", self.owner(), value))
+                .map(|value| self.tensor("run_kernel", value))
                 .collect::<Result<Vec<_>, Error>>()?;
             let specs: Vec<_> = inputs.iter().map(|value| (value.dtype(), value.shape())).collect();
             check_call(&kernel.declared, &kernels.limits(), &specs, outputs, immediates, grid)
                 .map_err(|problem| failed(refused(name, problem)))?;
-            let tensors: Vec<&B::Tensor> = tensors.iter().collect();
             let made =
                 kernel.compiled.run(&KernelCall::new(&tensors, outputs, immediates, grid)).map_err(failed)?;
             check_outputs(outputs, &made).map_err(|problem| failed(refused(name, problem)))?;
-            Ok(made.into_iter().map(|tensor| self.erase(tensor)).collect())
+            Ok(made.into_iter().map(|tensor| self.value(tensor)).collect())
         })
     }
 }
 
 /// Compares the outputs of a kernel with the specifications in the call.
-fn check_outputs<T: Tensor>(asked: &[OutputSpec], made: &[T]) -> Result<(), KernelProblem> {
+fn check_outputs(asked: &[OutputSpec], made: &[ErasedTensor]) -> Result<(), KernelProblem> {
     if asked.len() != made.len() {
         let (expected, got) = (asked.len(), made.len());
         return Err(KernelProblem::Count { what: "the number of results", expected, got });

@@ -87,7 +87,7 @@ impl LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
             options: L::OPTIONS,
-            on: |inner, options| Ok(Erased::of_layer(L::on(inner, options)?)),
+            on: |inner, options| Ok(Erased::new(L::on(inner, options)?)),
         }
     }
 

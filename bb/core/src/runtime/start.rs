@@ -2,10 +2,10 @@
 
 use super::{BackendRuntime, Runtime};
 use crate::Backend;
-use crate::ext::{FamilyTable, OpSet, Owned};
+use crate::ext::{FamilyTable, Kernels, Owned};
 use crate::layer::{InnerBackend, kept_tables};
 use crate::narrow::Narrowed;
-use bb_ir::op::Family;
+use std::any::Any;
 use std::sync::Arc;
 
 /// The identity of a started backend.
@@ -18,6 +18,13 @@ pub(crate) struct Identity {
     pub(crate) path: &'static str,
 }
 
+impl Identity {
+    /// Returns the identity of a backend without the derive.
+    pub(super) fn unversioned<B>(name: &'static str) -> Identity {
+        Identity { name, version: "", path: std::any::type_name::<B>() }
+    }
+}
+
 /// Starts a backend. If it lacks element types, the runtime emulates them; `floats` says whether floats may be rounded
 /// for this.
 pub(crate) fn start<B: Backend + 'static>(
@@ -26,12 +33,12 @@ pub(crate) fn start<B: Backend + 'static>(
     families: &'static [FamilyTable<B>],
     floats: bool,
 ) -> Arc<dyn BackendRuntime> {
-    if backend.types().is_all() {
-        return Runtime::start(backend, identity, families);
-    }
-    let natives: Vec<_> = families.iter().map(|table| (table.family(), table.native())).collect();
+    let narrows = !backend.types().is_all();
     let owned = Arc::new(Owned { backend, tables: families });
-    started(Narrowed::new(owned.clone(), owned, floats), identity, &natives)
+    match narrows {
+        true => started(owned.clone(), owned, identity, floats),
+        false => Runtime::start(owned, identity),
+    }
 }
 
 /// Starts a backend or a layer under a name. If the backend lacks element types, the runtime emulates them, if that is
@@ -55,7 +62,14 @@ pub(super) fn start_as<B: InnerBackend>(
     start(backend, identity, tables, floats)
 }
 
-/// Starts a wrapped backend. This part of [`start`] is not generic, so that it is compiled once.
-fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
-    Runtime::start(narrowed, identity, kept_tables::<Narrowed>(natives))
+/// Starts a backend with an adapter that emulates the element types that it lacks. This part of [`start`] is not generic.
+fn started(
+    kernels: Arc<dyn Kernels>,
+    own: Arc<dyn Any + Send + Sync>,
+    identity: Identity,
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
+    let tables = kept_tables::<Narrowed>(&kernels.natives());
+    let backend = Narrowed::new(kernels, own, floats);
+    Runtime::start(Arc::new(Owned { backend, tables }), identity)
 }

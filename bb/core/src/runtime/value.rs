@@ -1,11 +1,11 @@
 //! Type-erased tensors of running backends.
 
 use super::{BackendId, DispatchResult};
-use crate::{Error, SlotValue};
+use crate::ext::ErasedTensor;
+use crate::{Error, Tensor};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
-use std::sync::Arc;
 
 /// A tensor of any running backend. A clone refers to the same tensor.
 ///
@@ -34,17 +34,17 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Value {
-    slot: Arc<dyn SlotValue>,
+    tensor: ErasedTensor,
     owner: BackendId,
 }
 
 impl Value {
-    pub(super) fn new(slot: Arc<dyn SlotValue>, owner: BackendId) -> Value {
-        Value { slot, owner }
+    pub(super) fn new(tensor: ErasedTensor, owner: BackendId) -> Value {
+        Value { tensor, owner }
     }
 
-    pub(super) fn slot(&self) -> &Arc<dyn SlotValue> {
-        &self.slot
+    pub(super) fn tensor(&self) -> &ErasedTensor {
+        &self.tensor
     }
 
     /// Returns the id of the instance that the tensor belongs to.
@@ -54,12 +54,12 @@ impl Value {
 
     /// Returns the element type.
     pub fn dtype(&self) -> DataType {
-        self.slot.dtype()
+        self.tensor.dtype()
     }
 
     /// Returns the shape, outermost extent first.
     pub fn shape(&self) -> &[usize] {
-        self.slot.shape()
+        self.tensor.shape()
     }
 
     /// Returns the number of dimensions.
