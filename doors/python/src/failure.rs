@@ -202,6 +202,9 @@ impl Details {
             Error::OptionValue { expected, got, .. } => {
                 (self.got, self.expected) = (Some(got.clone()), Some((*expected).to_owned()));
             }
+            Error::SavedFor { expected, got, .. } => {
+                (self.expected, self.got) = (Some(expected.clone()), Some(got.clone()));
+            }
             Error::MissingOutput { name, made } => {
                 (self.got, self.expected) = (Some(made.join(", ")), Some(name.clone()));
             }
@@ -241,7 +244,7 @@ impl Details {
             IrError::ExternalMissing { location, .. } | IrError::ExternalIo { location, .. } => {
                 self.file = Some(location.clone());
             }
-            IrError::DataType { expected, got } => {
+            IrError::DataType { expected, got } | IrError::MixedTypes { expected, got, .. } => {
                 (self.expected, self.got) = (Some(expected.to_string()), Some(got.to_string()));
             }
             IrError::Shapes { left, right, .. } if self.operands.is_empty() => {
@@ -356,7 +359,6 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
 }
 
 /// Creates the exception of class `class` for an error that is not a [`bb::Error`].
-#[cfg(feature = "generate")]
 pub(crate) fn raise_other(py: Python<'_>, class: &str, kind: ErrorKind, error: Source<'_>) -> PyErr {
     let texts = texts(&chain(error, None));
     make(py, class, kind, &texts.join(": "), |fields| {
