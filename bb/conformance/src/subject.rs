@@ -524,6 +524,12 @@ mod tests {
     }
 
     #[test]
+    fn primitives_that_are_not_written_do_not_run() {
+        let on = Subject::new(&First).without(vec![Primitive::Exp]);
+        assert!(!on.runs(Primitive::Exp) && on.runs(Primitive::Log));
+    }
+
+    #[test]
     fn a_slow_test_names_its_calls() {
         let on = Subject::new(&First);
         let x = tensor(&on, [2], [1f32, 2.0]);

@@ -62,7 +62,8 @@ class Conformance:
             difference, _, advice = why.partition("\n")
             tests = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
             label = names[0] if len(names) == 1 else f"{method}, in {len(names)} tests ({tests})"
-            lines.append(f"  {label}: {difference if advice in said else why}")
+            text = difference if advice in said else why
+            lines.append(f"  {label}: {text}".replace("\n", "\n  "))
             said.add(advice)
         return "\n".join(lines)
 

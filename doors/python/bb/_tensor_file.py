@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_tensor(path: str | os.PathLike[str]) -> np.ndarray[Any, Any]:
-    """Reads a file with one tensor in ONNX's format (`TensorProto`), such as `input_0.pb` of ONNX's test data.
+    """Reads a file with one tensor in ONNX's format (`TensorProto`), for example `input_0.pb` of ONNX's test data.
 
     Returns:
         An array. Strings are objects in it.
