@@ -67,7 +67,7 @@ fn on<B: Backend>(py: Python<'_>, backend: &B, written: Option<&Written>) -> PyR
         }
         None => (subject, Vec::new()),
     };
-    let one = |test: &bb_conformance::Test| {
+    let one = |test: &bb_conformance::Test| -> PyResult<Tested> {
         let name = test.name;
         let op = Primitive::ALL.iter().find(|op| op.spec().method == name);
         if let Some(op) = op.filter(|op| !subject.runs(**op)) {
