@@ -449,6 +449,23 @@ pub enum Error {
         got: DataType,
     },
 
+    /// Two operands of an operation have different element types, which must agree.
+    #[error(
+        "`{op}`: `{operand}` has elements of {got}, expected {expected} like `{first}`; cast one of them"
+    )]
+    MixedTypes {
+        /// The operation.
+        op: &'static str,
+        /// The name of the first operand.
+        first: Box<str>,
+        /// The element type of the first operand.
+        expected: DataType,
+        /// The name of the operand with another type; in a list, with its index, as in `xs[1]`.
+        operand: Box<str>,
+        /// The element type of this operand.
+        got: DataType,
+    },
+
     /// Two shapes do not fit each other.
     #[error("`{op}` cannot combine shapes {left:?} and {right:?}")]
     Shapes {
@@ -998,12 +1015,22 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error for two operands of an operation, each with its element type, whose types must agree.
+    pub fn mixed(
+        op: &'static str,
+        (first, expected): (impl Into<Box<str>>, DataType),
+        (operand, got): (impl Into<Box<str>>, DataType),
+    ) -> Error {
+        Error::MixedTypes { op, first: first.into(), expected, operand: operand.into(), got }
+    }
+
     /// Returns the operation that refused its operands, if the error names one.
     pub fn operation(&self) -> Option<&str> {
         match self {
             Error::Unsupported { op, .. }
             | Error::ElementType { op, .. }
             | Error::OperandType { op, .. }
+            | Error::MixedTypes { op, .. }
             | Error::Shapes { op, .. }
             | Error::Dims { op, .. }
             | Error::Param { op, .. }

@@ -76,6 +76,7 @@ impl Error {
             | Error::DataType { .. }
             | Error::ElementType { .. }
             | Error::OperandType { .. }
+            | Error::MixedTypes { .. }
             | Error::Shapes { .. }
             | Error::Dims { .. }
             | Error::Permutation { .. }

@@ -1,6 +1,6 @@
 //! The element types of each primitive's operands and results.
 
-use crate::op::{Param, Primitive, take};
+use crate::op::{Arity, Param, Primitive, take};
 use crate::{DataType, DataTypes as Types, Error};
 
 use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
@@ -86,12 +86,26 @@ fn refused(op: Primitive, operand: usize, got: DataType) -> Error {
     Error::OperandType { op: spec.method, operand, expected, got }
 }
 
+/// Returns the error for two operands whose types must agree, each with its index.
+#[cold]
+fn mixed(op: Primitive, first: (usize, DataType), other: (usize, DataType)) -> Error {
+    let spec = op.spec();
+    let named = |(index, dtype): (usize, DataType)| {
+        let name = match spec.inputs {
+            [(name, Arity::Tensors)] => format!("{name}[{index}]"),
+            operands => operands.get(index).map_or("", |(name, _)| *name).to_owned(),
+        };
+        (name, dtype)
+    };
+    Error::mixed(spec.method, named(first), named(other))
+}
+
 /// Returns the element type of the results of `op` on operands of the element types `inputs`.
 ///
 /// # Errors
 ///
-/// The errors of [`check_operand`]; [`Error::DataType`] if two operands that must have the same type differ; [`Error::ParamKind`]
-/// if `params` do not match the row of `op`.
+/// The errors of [`check_operand`]; [`Error::MixedTypes`] if two operands that must have the same type differ;
+/// [`Error::ParamKind`] if `params` do not match the row of `op`.
 pub fn dtype(op: Primitive, inputs: &[DataType], params: &[Param<'_>]) -> Result<DataType, Error> {
     dtype_by(op, inputs.iter().copied(), params)
 }
@@ -104,7 +118,7 @@ pub(super) fn dtype_by(
     params: &[Param<'_>],
 ) -> Result<DataType, Error> {
     use Primitive as P;
-    let mut common: Option<DataType> = None;
+    let mut common: Option<(usize, DataType)> = None;
     for (i, dtype) in inputs.enumerate() {
         check_operand(op, i, dtype)?;
         // The types of these operands may differ from the common type.
@@ -112,18 +126,20 @@ pub(super) fn dtype_by(
             continue;
         }
         match common {
-            None => common = Some(dtype),
-            Some(expected) if expected == dtype => {}
-            Some(expected) => {
-                return Err(Error::DataType { expected, got: dtype });
-            }
+            None => common = Some((i, dtype)),
+            Some((_, expected)) if expected == dtype => {}
+            Some(first) => return Err(mixed(op, first, (i, dtype))),
         }
     }
     match op {
         P::Equal | P::Greater | P::Less => Ok(Bool),
         P::Cast => take::Type("cast", params.first()),
         P::Constant => Ok(take::Data("constant", params.first())?.dtype()),
-        _ => common.ok_or(Error::Arity { op: op.spec().method, expected: "a tensor", got: 0 }),
+        _ => common.map(|(_, dtype)| dtype).ok_or(Error::Arity {
+            op: op.spec().method,
+            expected: "a tensor",
+            got: 0,
+        }),
     }
 }
 
@@ -175,7 +191,13 @@ mod tests {
     #[test]
     fn operands_agree_but_for_exponents_indices_and_conditions() {
         use Primitive as P;
-        assert!(matches!(dtype(P::Add, &[F32, I64], &[]), Err(Error::DataType { .. })));
+        let said = |op, types: &[DataType]| dtype(op, types, &[]).unwrap_err().to_string();
+        let add = "`add`: `b` has elements of i64, expected f32 like `a`; cast one of them";
+        assert_eq!(said(P::Add, &[F32, I64]), add);
+        let selected = "`where`: `y` has elements of i64, expected f32 like `x`; cast one of them";
+        assert_eq!(said(P::Where, &[Bool, F32, I64]), selected);
+        let joined = "`concat`: `xs[2]` has elements of u8, expected f32 like `xs[0]`; cast one of them";
+        assert_eq!(said(P::Concat, &[F32, F32, U8]), joined);
         assert_eq!(dtype(P::Pow, &[F32, I64], &[]).ok(), Some(F32));
         assert_eq!(dtype(P::Gather, &[DataType::String, I32], &[]).ok(), Some(DataType::String));
         assert_eq!(dtype(P::Where, &[Bool, U8, U8], &[]).ok(), Some(U8));

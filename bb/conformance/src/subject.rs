@@ -41,8 +41,10 @@ pub struct Subject<'a> {
     watch: Arc<Watch>,
     started: Instant,
     times: Mutex<CallTimes>,
-    /// Whether a call failed because the backend declares that it does not run the primitive.
+    /// Whether a call failed because the backend does not run the primitive.
     lacks: AtomicBool,
+    /// The primitives that the author of the backend did not write.
+    unwritten: Vec<Primitive>,
 }
 
 /// The run times of the calls.
@@ -87,6 +89,7 @@ impl<'a> Subject<'a> {
             started: Instant::now(),
             times: Mutex::default(),
             lacks: AtomicBool::new(false),
+            unwritten: Vec::new(),
         }
     }
 
@@ -94,6 +97,13 @@ impl<'a> Subject<'a> {
     #[must_use]
     pub fn with_declaration(mut self, declaration: TypesDeclaration, chosen: bool) -> Self {
         (self.declaration, self.chosen) = (declaration, chosen);
+        self
+    }
+
+    /// Leaves out the tests of primitives that the author of the backend did not write, and their calls in other tests.
+    #[must_use]
+    pub fn without(mut self, unwritten: Vec<Primitive>) -> Self {
+        self.unwritten = unwritten;
         self
     }
 
@@ -117,8 +127,7 @@ impl<'a> Subject<'a> {
         (self.restore)(x)
     }
 
-    /// Runs the test of a primitive or a topic. If the test needs a primitive that the backend declares not to run, it is skipped or ends
-    /// early.
+    /// Runs the test of a primitive or a topic. If the test needs a primitive that the backend does not run, it is skipped or ends early.
     #[doc(hidden)]
     pub fn case(&self, name: &str, test: fn(&Subject<'_>)) {
         if !self.runs_method(name) {
@@ -139,9 +148,10 @@ impl<'a> Subject<'a> {
         DataTypes::of(&self.types)
     }
 
-    /// Returns whether the backend runs a primitive ([`Backend::runs_primitive`]).
+    /// Returns whether the backend runs a primitive ([`Backend::runs_primitive`]), and its tests are not left out
+    /// ([`without`](Self::without)).
     pub fn runs(&self, op: Primitive) -> bool {
-        self.on.runs_primitive(op)
+        !self.unwritten.contains(&op) && self.on.runs_primitive(op)
     }
 
     /// Returns whether the backend runs the primitive with this method. If not, prints that its test is skipped.
@@ -274,10 +284,13 @@ impl<'a> Subject<'a> {
             });
             matches!(tried, Ok(Ok(())))
         };
-        let lacks = std::iter::successors(Some(error as &dyn std::error::Error), |error| (*error).source());
-        let lacks = lacks
-            .filter_map(|error| error.downcast_ref::<bb_core::Error>())
-            .any(|error| matches!(error, bb_core::Error::NoPrimitive { .. }));
+        let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| (*error).source());
+        let backend = self.backend();
+        let lacks = chain
+            .filter_map(|error| error.downcast_ref::<bb_core::Error>().or_else(|| backend.wrapped_in(error)))
+            .any(|error| {
+                matches!(error, bb_core::Error::NoPrimitive { .. } | bb_core::Error::NoMethod { .. })
+            });
         self.lacks.fetch_or(lacks, Ordering::Relaxed);
         let (call, causes) = (call.to_string(), bb_core::error::causes(error));
         let undeclared = if self.chosen { None } else { hint(&self.types, self.declaration, takes) };
@@ -505,6 +518,12 @@ mod tests {
         fn to_host(&self, x: &Host) -> Result<TensorData, Error> {
             Ok(x.0.clone())
         }
+    }
+
+    #[test]
+    fn primitives_that_are_not_written_do_not_run() {
+        let on = Subject::new(&First).without(vec![Primitive::Exp]);
+        assert!(!on.runs(Primitive::Exp) && on.runs(Primitive::Log));
     }
 
     #[test]

@@ -187,6 +187,7 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
                 Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
             }
             Some(onnx::NotRun::Primitive(op)) => Verdict::Skipped(format!("the backend does not run `{op}`")),
+            Some(onnx::NotRun::Unwritten(method)) => Verdict::Skipped(format!("`{method}` is not written")),
             Some(onnx::NotRun::Declined(reason)) => {
                 Verdict::Skipped(format!("the backend declines a node of the case: {reason}"))
             }

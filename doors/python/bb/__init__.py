@@ -7,7 +7,7 @@
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
 `bb.onnxruntime.install()` redirects `import onnxruntime` here. `import bb.backend` is ONNX's backend interface, and needs the package
-`onnx`. `class Mine(bb.Backend)` is a backend.
+`onnx`. `class Mine(bb.Backend)` is a backend. `help(bb.errors)` describes the errors.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from importlib.metadata import version as _version
 from typing import Any, cast
 
 from . import errors
-from ._author import Backend, Conformance, conformance, primitives, register, unregister
+from ._author import Backend, primitives, register, unregister
 from ._bb import CancelToken, Graph, Node, backends, limits
 from ._binding import IOBinding
+from ._conformance import Conformance, conformance
 from ._generate import Generation, Generator
 from ._hints import no_attribute
 from ._installed import PARTS as _PARTS
 from ._options import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
+    ExecutionMode as ExecutionMode,
+    ExecutionOrder as ExecutionOrder,
+    GraphOptimizationLevel as GraphOptimizationLevel,
     RunOptions,
     SessionOptions,
     backend_name,
@@ -45,24 +46,27 @@ from ._process import (
     set_default_logger_severity,
     set_default_logger_verbosity,
 )
-from ._session import ModelMetadata, NodeArg, Session
+from ._session import ExaminedSession, Session
+from ._session import ModelMetadata as ModelMetadata
+from ._session import NodeArg as NodeArg
+from ._tensor_file import read_tensor
 from ._value import OrtDevice, OrtValue, copy_tensors
 from .errors import (
-    BackendError,
-    Cancelled,
-    DeadlineExceeded,
+    BackendError as BackendError,
+    Cancelled as Cancelled,
+    DeadlineExceeded as DeadlineExceeded,
     Error,
-    FileError,
-    FileNotFound,
-    InputError,
-    InternalError,
-    LimitError,
-    MissingPackage,
-    ModelError,
-    OutOfMemory,
-    OutputError,
-    RunError,
-    UnsupportedError,
+    FileError as FileError,
+    FileNotFound as FileNotFound,
+    InputError as InputError,
+    InternalError as InternalError,
+    LimitError as LimitError,
+    MissingPackage as MissingPackage,
+    ModelError as ModelError,
+    OutOfMemory as OutOfMemory,
+    OutputError as OutputError,
+    RunError as RunError,
+    UnsupportedError as UnsupportedError,
 )
 
 #: The names that ONNX Runtime has for a session and a binding.
@@ -99,7 +103,7 @@ def __getattr__(name: str) -> Any:
         )
     if name in ABSENT:
         raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}", name=name)
-    raise no_attribute(f"module 'bb' has no attribute {name!r}", name, __all__)
+    raise no_attribute(f"module 'bb' has no attribute {name!r}", name, [*__all__, *_MORE])
 
 
 def get_device() -> str:
@@ -126,7 +130,7 @@ def coverage(model: Any = None, *, backend: str | None = None, **options: Any) -
         from . import _bb
 
         return cast(dict[str, Any], json.loads(_bb.operators(backend_name(backend))))
-    return (model if isinstance(model, Session) else Session(model, backend, **options)).coverage()
+    return (model if isinstance(model, Session) else ExaminedSession(model, backend, **options)).coverage()
 
 
 def profile(model: Any, feeds: Any, runs: int = 10, warmup: int = 1, **options: Any) -> dict[str, Any]:
@@ -150,40 +154,19 @@ def compare(
 
 __all__ = [
     "Backend",
-    "BackendError",
     "CancelToken",
-    "Cancelled",
     "Conformance",
-    "DeadlineExceeded",
     "Error",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "FileError",
-    "FileNotFound",
     "Generation",
     "Generator",
     "Graph",
-    "GraphOptimizationLevel",
     "IOBinding",
-    "InferenceSession",
-    "InputError",
-    "InternalError",
-    "LimitError",
-    "MissingPackage",
-    "ModelError",
-    "ModelMetadata",
     "Node",
-    "NodeArg",
     "OrtDevice",
     "OrtValue",
-    "OutOfMemory",
-    "OutputError",
-    "RunError",
     "RunOptions",
     "Session",
-    "SessionIOBinding",
     "SessionOptions",
-    "UnsupportedError",
     "backend_options",
     "backends",
     "compare",
@@ -193,7 +176,6 @@ __all__ = [
     "disable_telemetry_events",
     "enable_telemetry_events",
     "errors",
-    "get_all_providers",
     "get_available_providers",
     "get_build_info",
     "get_device",
@@ -205,8 +187,35 @@ __all__ = [
     "primitives",
     "print_debug_info",
     "profile",
+    "read_tensor",
     "register",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "unregister",
+]
+
+#: The public names whose help is long and inherited: other names of ONNX Runtime, and the errors, which `help(bb.errors)` describes.
+_MORE = [
+    "BackendError",
+    "Cancelled",
+    "DeadlineExceeded",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "FileError",
+    "FileNotFound",
+    "GraphOptimizationLevel",
+    "InferenceSession",
+    "InputError",
+    "InternalError",
+    "LimitError",
+    "MissingPackage",
+    "ModelError",
+    "ModelMetadata",
+    "NodeArg",
+    "OutOfMemory",
+    "OutputError",
+    "RunError",
+    "SessionIOBinding",
+    "UnsupportedError",
+    "get_all_providers",
 ]

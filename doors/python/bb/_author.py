@@ -6,16 +6,17 @@ import atexit
 import difflib
 import functools
 import inspect
-import os
+import json
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from importlib.util import find_spec
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _bb
-from ._hints import hinted, meant, no_attribute
+from ._hints import hinted, meant
+
+if TYPE_CHECKING:
+    from ._session import Session
 
 # Threads that still run sessions when the interpreter ends must not call methods.
 atexit.register(_bb.end)
@@ -59,8 +60,8 @@ class Backend:
 AnyBackend = TypeVar("AnyBackend", bound=type[Backend] | Backend)
 
 
-#: The names of the backends that are registered.
-_registered: set[str] = set()
+#: The backends that are registered, by their names.
+_registered: dict[str, type[Backend] | Backend] = {}
 
 #: The part of a message that names a mistake in a method: an exception, or a wrong result.
 _MISTAKE = re.compile(r"`[\w.]+` (raised an exception: (?!NotImplementedError)|returned |wrote to ).*")
@@ -81,7 +82,7 @@ def default_name(backend: type[Backend] | Backend) -> str:
     return name or cls.__name__.lower()
 
 
-def _checked(backend: type[Backend] | Backend) -> type[Backend]:
+def checked(backend: type[Backend] | Backend) -> type[Backend]:
     """Returns the class of a backend.
 
     Raises:
@@ -174,11 +175,11 @@ def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
         BackendError: another backend has the name; `unregister` removes one that was registered.
         TypeError: it is not a backend, declares wrong types or primitives, or has a method with a wrong signature.
     """
-    cls = _checked(backend)
+    cls = checked(backend)
     if name is None:
         name = default_name(backend)
     _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
-    _registered.add(name)
+    _registered[name] = backend
     _warn_of_typos(cls)
     return backend
 
@@ -222,116 +223,97 @@ def _unused(cls: type[Backend]) -> Iterator[str]:
                 yield f"{unused}: models run `{operator}` by primitives, which `bb.primitives()` lists"
 
 
-def warn_of_mistakes(backend: str, coverage: Callable[[], dict[str, Any]]) -> None:
-    """Warns of methods that failed when `first_of` tried them, unless they say that they are not implemented.
+def warn_of_mistakes(backend: str, session: Session) -> None:
+    """Warns of nodes that do not run where the caller of `Session` means them to run, because of a class in Python.
 
     Args:
         backend: the name that a session was given.
-        coverage: returns the coverage of the session.
+        session: the session.
     """
-    if "first_of(" not in backend or not any(name in _registered for name in re.findall(r"[\w.-]+", backend)):
-        return
+    if "first_of(" not in backend:
+        _warn_of_unwritten(backend, session)
+    elif any(name in _registered for name in _names(backend)):
+        _warn_of_failed_trials(session)
+
+
+def _warn_of_failed_trials(session: Session) -> None:
+    """Warns of methods that failed when `first_of` tried them, unless they say that they are not implemented."""
     found: dict[str, dict[str, Any]] = {}
-    for node in coverage()["nodes"]:
+    for node in session.coverage()["nodes"]:
         for passed in node["passed_over"]:
             mistake = _MISTAKE.search(passed["reason"])
             if passed["backend"] in _registered and mistake:
                 found.setdefault(mistake.group(), node)
     for mistake, node in found.items():
-        label = f"node `{node['node']}` ({node['operator']})"
-        text = f"{mistake}; so {label} runs on `{node['backend']}`; raise `NotImplementedError` in methods that do not run everything"
-        warnings.warn(text, stacklevel=3)
+        text = f"{mistake}; so {_label(node)} runs on `{node['backend']}`; raise `NotImplementedError` in methods that do not run everything"
+        warnings.warn(text, stacklevel=5)
+
+
+class _Nothing(Backend):
+    """A backend that runs no primitive, so that its coverage lists which primitives each node needs."""
+
+    primitives = ()
+
+    def execute(self, graph: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def _warn_of_unwritten(backend: str, session: Session) -> None:
+    """Warns of the first node that needs a method which its class does not have."""
+    author = author_of(backend)
+    lacks = _lacks(author) if author is not None else set()
+    if author is None or not lacks:
+        return
+    # The session's own coverage tries the methods, so it is determined only for a model that seems not to run.
+    needs = json.loads(session._coverage_on(_Nothing, Backend))["nodes"]
+    if lacks.isdisjoint(method for node in needs for method in node["needs"]):
+        return
+    for node in session.coverage()["nodes"]:
+        missing = next((method for method in node["needs"] if method in lacks), None)
+        if node["runs"] != "unsupported" or missing is None:
+            continue
+        cls = (author if isinstance(author, type) else type(author)).__name__
+        if getattr(author, "execute", None) is None:
+            why = f"`{cls}` has no method `{missing}`; write `{primitives()[missing]}`"
+        else:
+            why = f"`{cls}.primitives` does not have `{missing}`; add it if `execute` runs it"
+        elsewhere = f'bb.Session(model, "first_of({backend}, cpu)")'
+        text = f"{_label(node)} cannot run on {backend!r}: {why}, or run what is missing on `cpu`: `{elsewhere}`"
+        warnings.warn(text, stacklevel=5)
+        return
+
+
+def _label(node: dict[str, Any]) -> str:
+    return f"node `{node['node']}` ({node['operator']})"
+
+
+def _names(backend: str) -> list[str]:
+    """The names in the name of a backend with layers, options and members."""
+    return re.findall(r"[\w.-]+", backend)
+
+
+def author_of(backend: str) -> type[Backend] | Backend | None:
+    """The registered backend in Python that runs what a name runs, perhaps below layers. A name with `first_of` has several."""
+    if "first_of(" in backend:
+        return None
+    return next((_registered[name] for name in _names(backend) if name in _registered), None)
+
+
+def _lacks(backend: type[Backend] | Backend) -> set[str]:
+    """The primitives that a backend does not seem to run. An object may have methods that its class does not show."""
+    if getattr(backend, "execute", None) is None:
+        return {name for name in primitives() if _method(backend, name) is None} - {"constant"}
+    declared = backend.primitives
+    # A property can be read only once an object exists.
+    if declared is None or isinstance(declared, property):
+        return set()
+    return {*primitives()} - {*declared, "constant"}
 
 
 def unregister(name: str) -> bool:
     """Removes a registered backend, and returns whether there was one. Sessions that are open keep it."""
-    _registered.discard(name)
+    _registered.pop(name, None)
     return _bb.unregister(name)
-
-
-@dataclass(frozen=True)
-class Conformance:
-    """What the tests of a backend found: the names of those that passed, and why the others failed or were skipped."""
-
-    passed: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing failed."""
-        return not self.failed
-
-    def __getattr__(self, name: str) -> Any:
-        raise no_attribute(f"'Conformance' object has no attribute {name!r}", name, dir(self))
-
-    def __str__(self) -> str:
-        counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} were skipped"
-        lines, said = [counts], {""}
-        for name, why in self.failed.items():
-            # The lines after the first are advice, which several failures may share.
-            difference, _, advice = why.partition("\n")
-            lines.append(f"  {name}: {difference if advice in said else why}")
-            said.add(advice)
-        return "\n".join(lines)
-
-    def _add(self, name: str, outcome: str, why: str) -> None:
-        if outcome == "passed":
-            self.passed.append(name)
-        else:
-            (self.failed if outcome == "failed" else self.skipped)[name] = why
-
-
-@hinted
-def conformance(
-    backend: type[Backend] | Backend | str,
-    cases: str | os.PathLike[str] | None = None,
-    *,
-    exclude: Iterable[str] = (),
-    progress: Callable[[str], Any] | None = None,
-) -> Conformance:
-    """Tests a backend: what each primitive computes on each element type, views, zero extents, wrong arguments, threads.
-
-    Args:
-        backend: a class that inherits from `Backend`, an object of one, or the name of any backend.
-        cases: a folder with cases in ONNX's layout (`model.onnx` and `test_data_set_0` in each). They replace the tests of primitives.
-        exclude: the names of cases that do not run: their paths below the folder.
-        progress: is called with the name of each case before it runs.
-    """
-    report = Conformance()
-    if not isinstance(backend, str):
-        _checked(backend)
-    if cases is None:
-        if not isinstance(backend, str) and backend.types is None and find_spec("ml_dtypes") is None:
-            report._add("element types of ml_dtypes", "skipped", "NumPy has no bfloat16, float8, int4 and the like: pip install ml_dtypes")
-        declared = None if isinstance(backend, str) else backend.primitives
-        lacking: set[str] = set() if declared is None else {*primitives()} - {*declared, "constant"}
-        for name, why in _bb.conformance_tests(backend, Backend):
-            if why is None and name in lacking:
-                report._add(name, "skipped", f"`primitives` does not have `{name}`")
-            else:
-                report._add(name, "passed" if why is None else "failed", why or "")
-        return report
-    left_out = set(exclude)
-    found = [case for case in _bb.case_folders(os.fspath(cases)) if case[0] not in left_out]
-    if isinstance(backend, str):
-        return _run_cases(report, backend, found, progress)
-    name = f"conformance-{id(report):x}"
-    register(backend, name)
-    try:
-        return _run_cases(report, name, found, progress)
-    finally:
-        unregister(name)
-
-
-def _run_cases(
-    report: Conformance, name: str, cases: list[tuple[str, str]], progress: Callable[[str], Any] | None
-) -> Conformance:
-    for case in cases:
-        if progress is not None:
-            progress(case[0])
-        report._add(*_bb.conformance_case(name, *case))
-    return report
 
 
 def primitives() -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from . import _bb
-from ._options import backend_name, whole, with_options
+from ._options import backend_name, truth, whole, with_options
 from .errors import MissingPackage
 
 
@@ -91,7 +91,7 @@ class Generator:
             threads=whole("threads", threads),
             memory=whole("memory", memory),
             context=whole("context", context),
-            floats=floats,
+            floats=truth("floats", floats),
             cache=cache,
         )
 
@@ -151,7 +151,7 @@ class Generator:
             json_schema = json.dumps(json_schema)
         native = self._native.generate(
             list(prompt) if not isinstance(prompt, str) else prompt,
-            raw=raw,
+            raw=truth("raw", raw),
             max_tokens=max_tokens,
             stop=[stop] if isinstance(stop, str) else list(stop),
             temperature=temperature,
@@ -166,10 +166,10 @@ class Generator:
             bias=dict(bias or {}),
             seed=seed,
             json_schema=json_schema,
-            json_object=json_object,
+            json_object=truth("json_object", json_object),
             regex=regex,
             lark=lark,
-            ignore_end=ignore_end,
+            ignore_end=truth("ignore_end", ignore_end),
             chunk=chunk,
         )
         return Generation(native)

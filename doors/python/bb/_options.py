@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _bb
 from ._author import default_name, is_backend
 from ._hints import meant, no_attribute
@@ -44,6 +46,13 @@ def whole(name: str, value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"`{name}` must be a whole number, got {value!r}") from None
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value of an argument that is `True` or `False`."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+    return bool(value)
 
 
 def default_backend() -> str:
@@ -120,7 +129,14 @@ class _Known(Advised):
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known and not name.startswith("_"):
             raise no_attribute(f"{type(self).__name__} has no option {name!r}", name, self._known)
+        if isinstance(self._known.get(name), bool):
+            value = _truth_or_number(name, value)
         object.__setattr__(self, name, value)
+
+
+def _truth_or_number(name: str, value: Any) -> bool:
+    """The value of an option of ONNX Runtime, which takes whole numbers, too."""
+    return truth(name, bool(value) if isinstance(value, int) else value)
 
 
 def _keep(constants: dict[str, OrtValue], name: str, value: OrtValue) -> None:
@@ -272,7 +288,7 @@ class RunOptions(_Known):
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "terminate":
             super().__setattr__(name, value)
-        elif value:
+        elif _truth_or_number(name, value):
             self._token.cancel()
         else:
             self._token.reset()

@@ -19,12 +19,13 @@ from ._options import (
     check_disabled_optimizers,
     check_provider_options,
     default_backend,
+    truth,
     whole,
     with_options,
 )
 from ._process import Advised
 from ._value import OrtValue
-from .errors import BackendError, LimitError, _make
+from .errors import BackendError, LimitError, ModelError, _make
 
 if TYPE_CHECKING:
     from ._binding import IOBinding
@@ -146,7 +147,7 @@ class Session(_bb.Session, Advised):
         if folder is not None and not os.path.isdir(folder):
             text = f"there is no folder {os.fspath(folder)!r}; `folder` is the folder of the model's external data"
             raise _make("FileNotFound", text, {"kind": "configuration", "filename": os.fspath(folder)})
-        given = {flag: bool(value) for flag, value in flags.items()}
+        given = {flag: truth(flag, value) for flag, value in flags.items()}
         arguments = (model, folder, name, threads, memory, bound, texts, given)
         try:
             self._open(*arguments, options._given())
@@ -158,12 +159,19 @@ class Session(_bb.Session, Advised):
             if limit := re.search(r"the limit `(\w+)`", str(error)):
                 error.args = (f"{error}; raise it: `bb.Session(…, limits={{{limit[1]!r}: …}})`",)
             raise
+        except ModelError as error:
+            if saved := _SAVED.match(str(error)):
+                error.args = (f"{error}; {_advice(saved)}",)
+            raise
         self._arguments = arguments
         self._options = options
-        warn_of_mistakes(name, self.coverage)
+        self._warn(name)
         self._input_args = [NodeArg(*port[:3]) for port in self._inputs() if not port[3]]
         self._initializer_args = [NodeArg(*port[:3]) for port in self._inputs() if port[3]]
         self._output_args = [NodeArg(*port[:3]) for port in self._outputs()]
+
+    def _warn(self, backend: str) -> None:
+        warn_of_mistakes(backend, self)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a run needs."""
@@ -320,7 +328,7 @@ class Session(_bb.Session, Advised):
         """
         from ._compare import compare
 
-        return compare(self, feeds, other, rtol, atol, per_node)
+        return compare(self, feeds, other, rtol, atol, truth("per_node", per_node))
 
     def __copy__(self) -> Session:
         return self
@@ -337,6 +345,27 @@ class Session(_bb.Session, Advised):
         model = self._arguments[0]
         what = f"{len(model)} bytes" if isinstance(model, bytes) else repr(model)
         return f"bb.Session({what}, backend={self.backend!r})"
+
+
+class ExaminedSession(Session):
+    """A session whose coverage is requested, so that opening it need not warn of nodes that cannot run."""
+
+    def _warn(self, backend: str) -> None:
+        pass
+
+
+#: The beginning of the error for a compiled model that was saved elsewhere.
+_SAVED = re.compile(r"(?:the compiled model is for another (.+): expected `(.*)`, got `(.*)`|the fingerprint of the compiled model differs)")
+
+
+def _advice(saved: re.Match[str]) -> str:
+    """Says what to do with a compiled model that was saved elsewhere."""
+    if saved[1] == "backend":
+        return (
+            f"it was saved by a session on {saved[3]!r}: open it there, `bb.Session(path, {saved[3]!r})`, or open the ONNX model"
+            f" on {saved[2]!r} and call `session.save(path)` again"
+        )
+    return "open the ONNX model here, and call `session.save(path)` again"
 
 
 def _extent(name: str, extent: Any) -> int:

@@ -21,7 +21,8 @@ from bb._installed import install as _find_parts
 from bb._process import INTERFACE
 from bb._process import interface_version as get_version_string
 
-__all__ = bb.__all__
+__all__ = bb.__all__ + bb._MORE
+globals().update({name: getattr(bb, name) for name in bb._MORE})
 
 #: The version of ONNX Runtime whose interface this is; `bb.__version__` is the package's own.
 __version__ = version = INTERFACE

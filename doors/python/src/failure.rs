@@ -205,6 +205,9 @@ impl Details {
             Error::BrokenPromise(broken) => {
                 (self.got, self.expected) = (Some(broken.got.clone()), Some(broken.expected.clone()));
             }
+            Error::SavedFor { expected, got, .. } => {
+                (self.expected, self.got) = (Some(expected.clone()), Some(got.clone()));
+            }
             Error::MissingOutput { name, made } => {
                 (self.got, self.expected) = (Some(made.join(", ")), Some(name.clone()));
             }
@@ -244,7 +247,7 @@ impl Details {
             IrError::ExternalMissing { location, .. } | IrError::ExternalIo { location, .. } => {
                 self.file = Some(location.clone());
             }
-            IrError::DataType { expected, got } => {
+            IrError::DataType { expected, got } | IrError::MixedTypes { expected, got, .. } => {
                 (self.expected, self.got) = (Some(expected.to_string()), Some(got.to_string()));
             }
             IrError::Shapes { left, right, .. } if self.operands.is_empty() => {
@@ -359,7 +362,6 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
 }
 
 /// Creates the exception of class `class` for an error that is not a [`bb::Error`].
-#[cfg(feature = "generate")]
 pub(crate) fn raise_other(py: Python<'_>, class: &str, kind: ErrorKind, error: Source<'_>) -> PyErr {
     let texts = texts(&chain(error, None));
     make(py, class, kind, &texts.join(": "), |fields| {

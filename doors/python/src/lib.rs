@@ -24,6 +24,7 @@ mod python_error;
 mod report;
 mod results;
 mod session;
+mod tensor_file;
 mod types;
 
 use bb_cpu as _;
@@ -55,6 +56,8 @@ mod _bb {
     use super::report::{backend_options, backends, limits, operator_names, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
+    #[pymodule_export]
+    use super::tensor_file::read_tensor;
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {

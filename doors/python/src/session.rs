@@ -13,7 +13,7 @@ use bb_ir::Limits;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -250,6 +250,19 @@ impl Session {
     fn _coverage(&self, py: Python<'_>) -> PyResult<String> {
         let opened = self.opened()?;
         interrupt::detached(py, None, || crate::report::coverage(&opened.handle, &opened.module))
+    }
+
+    /// Returns the coverage of each node on an author's backend that runs graphs, instead of the session's backend, as JSON. Nothing is
+    /// tried on it.
+    fn _coverage_on(
+        &self,
+        py: Python<'_>,
+        author: &Bound<'_, PyAny>,
+        base: &Bound<'_, PyType>,
+    ) -> PyResult<String> {
+        let opened = self.opened()?;
+        let handle = crate::author::graphs(py, author, base)?;
+        interrupt::detached(py, None, move || crate::report::coverage(&handle, &opened.module))
     }
 
     /// Runs the model, and returns the measured times of its parts as JSON.

@@ -357,6 +357,40 @@ def test_a_method_that_is_missing_is_said_with_what_to_write(named):
     assert np.allclose(bb.Session(models.product(), f"first_of({name}, cpu)").run({"a": X, "b": X.T})[0], X @ X.T)
 
 
+def test_a_session_on_a_backend_that_lacks_a_method_is_a_warning(named):
+    tried = []
+
+    class Few(OnlyAdd):
+        def add(self, a, b):
+            tried.append(a.shape)
+            return a + b
+
+    class Dynamic(OnlyAdd):
+        def __init__(self):
+            self.matmul = lambda a, b: a @ b
+
+    name = named(Few)
+    for backend in (name, f"metrics+{name}"):
+        with pytest.warns(UserWarning) as caught:
+            bb.Session(models.product(), backend)
+        assert [(str(warning.message), warning.filename) for warning in caught] == [(
+            f"node `product` (MatMul) cannot run on '{backend}': `Few` has no method `matmul`; write `def matmul(self, a, b)`, or run"
+            f' what is missing on `cpu`: `bb.Session(model, "first_of({backend}, cpu)")`',
+            __file__,
+        )]
+    with pytest.warns(UserWarning, match=r"node `sum` \(ReduceSum\) .*: `Adds.primitives` does not have `reduce_sum`; add it if `execute` runs it"):
+        bb.Session(two_nodes(), named(Adds))
+    tried.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # What runs is no warning and is not tried; neither is a method that only the object has.
+        bb.Session(add_model(), name)
+        bb.Session(models.product(), named(Dynamic))
+        bb.Session(models.product(), f"first_of({name}, cpu)")
+        assert bb.coverage(models.product(), backend=name)["needs"] == ["matmul"]
+    assert tried == []
+
+
 def test_coverage_lists_all_methods_to_write(named):
     ty = models.tensor_type(models.FLOAT, [2, 3])
     nodes = [models.node("Softmax", ["x"], ["s"]), models.node("Add", ["s", "s"], ["a"]), models.node("Exp", ["a"], ["y"])]
@@ -1067,12 +1101,74 @@ def test_the_tests_of_primitives_find_mistakes(capfd):
         gather = None
 
     report = bb.conformance(Wrong)
-    assert {"matmul", "less", "gather"} <= set(report.failed) and "add" in report.passed and not report.ok
-    assert "`Wrong` has no method `gather`; write `def gather(self, data, indices, axis)`" in report.failed["gather"]
-    assert "matmul" in str(report) and capfd.readouterr().err == ""
+    assert {"matmul", "less"} <= set(report.failed) and "add" in report.passed and not report.ok
+    assert report.skipped["gather"] == "`gather` is not written" and report.missing == ["gather"]
+    assert "matmul" in str(report) and capfd.readouterr() == ("", "")
 
 
-def test_the_types_to_declare_are_suggested_once_and_in_python():
+def test_the_tests_of_methods_that_are_not_written_are_skipped(named, capfd):
+    class Few(OnlyAdd):
+        types = ["float32", "int32", "bool"]
+
+    missing = [name for name in bb.primitives() if name not in ("add", "constant")]
+    name = named(Few)
+    for backend in (Few, Few(), name, f"metrics+{name}"):
+        report = bb.conformance(backend)
+        assert report.ok and report.missing == missing, str(report)
+        assert report.skipped == {method: f"`{method}` is not written" for method in missing}
+        assert "add" in report.passed and "element_types" in report.passed
+        assert str(report).splitlines()[1:] == [f"  missing: {', '.join(missing)}"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_case_that_needs_a_method_that_is_not_written_is_skipped(tmp_path):
+    for case, operator in (("adds", "Add"), ("exps", "Exp"), ("logs", "Log"), ("exps_again", "Exp")):
+        folder = tmp_path / case / "test_data_set_0"
+        folder.mkdir(parents=True)
+        ty = models.tensor_type(models.FLOAT, [1])
+        inputs = ["x", "x"] if operator == "Add" else ["x"]
+        model = models.model([models.node(operator, inputs, ["y"])], [("x", ty)], [("y", ty)])
+        (folder.parent / "model.onnx").write_bytes(model)
+        for file, number in (("input_0.pb", 1), ("output_0.pb", 2)):
+            (folder / file).write_bytes(models.tensor(models.FLOAT, [1], np.float32(number).tobytes()))
+    report = bb.conformance(OnlyAdd, tmp_path)
+    assert report.passed == ["adds"] and report.ok, str(report)
+    assert report.skipped == {"exps": "`exp` is not written", "exps_again": "`exp` is not written", "logs": "`log` is not written"}
+    assert report.missing == ["exp", "log"]
+
+
+def test_failures_of_one_method_are_one_entry_of_the_text_and_the_worst_is_first():
+    class Wrong(NumPy):
+        types = ["float32", "int32", "bool"]
+
+        def less(self, a, b):
+            return np.less_equal(a, b)
+
+        def div(self, a, b):
+            raise ValueError("not for now")
+
+    report = bb.conformance(Wrong)
+    several = [name for name, why in report.failed.items() if "`Wrong.div` raised" in why]
+    assert {"div", "element_types", "threads"} <= set(several)
+    div, less = re.findall(r"^  \w.*", str(report), re.MULTILINE)
+    assert div.startswith(f"  div, in {len(several)} tests ({', '.join(several)}): div(f32[2, 3] ")
+    assert less.startswith("  less: ")
+
+
+def test_warnings_about_numbers_are_not_shown_by_tests(named):
+    class Few(OnlyAdd):
+        types = ["float32", "int32", "bool"]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bb.conformance(Few).ok
+    great = np.full((2, 3), 3e38, np.float32)
+    session = bb.Session(add_model(), named(Few))
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        session.run({"x": great})
+
+
+def test_the_types_to_declare_are_suggested_once_and_in_python(named):
     class Floats(bb.Backend):
         def add(self, a, b):
             if a.dtype.kind not in "fb":
@@ -1084,11 +1180,12 @@ def test_the_types_to_declare_are_suggested_once_and_in_python():
                 raise TypeError("floats only")
             return a * b
 
-    report = bb.conformance(Floats)
-    why = report.failed["mul"]
-    assert "declare those that are\nin the class: `types = [\"float32\", " in why and '"int64"' not in why
-    assert "impl bb::Backend" not in str(report) and "fn types" not in str(report)
-    assert str(report).count("declare those that are") < len(report.failed)
+    for backend in (named(Floats), Floats):
+        report = bb.conformance(backend)
+        why = report.failed["mul"]
+        assert "declare those that are\nin the class: `types = [\"float32\", " in why and '"int64"' not in why
+        assert "impl bb::Backend" not in str(report) and "fn types" not in str(report)
+        assert str(report).count("declare those that are") < len(report.failed)
     missing = importlib.util.find_spec("ml_dtypes") is None
     assert any("pip install ml_dtypes" in reason for reason in report.skipped.values()) == missing
 

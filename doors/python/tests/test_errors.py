@@ -229,3 +229,13 @@ def test_a_memory_limit_is_an_error():
         session.run([np.ones(1 << 20, np.float32)])
     assert isinstance(raised.value, bb.OutOfMemory)
     assert session.run([np.ones(10, np.float32)])[0][0] == -1
+
+
+def test_operands_of_two_element_types_are_named_with_both():
+    ins = [("x", models.tensor_type(models.FLOAT, [3])), ("n", models.tensor_type(models.INT64, [3]))]
+    model = models.model([models.node("Add", ["x", "n"], ["y"], name="sum")], ins, [("y", ins[0][1])])
+    with pytest.raises(bb.ModelError) as raised:
+        bb.Session(model)
+    why = "`add`: `b` has elements of i64, expected f32 like `a`; cast one of them"
+    assert str(raised.value) == f"node `sum` (`Add`) is not valid: {why}"
+    assert (raised.value.node, raised.value.expected, raised.value.got) == ("sum", "f32", "i64")

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import pydoc
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import bb
+import bb.onnxruntime
 import models
 
 
@@ -389,3 +391,40 @@ def test_limits_bound_what_comes_from_strangers(two):
     assert raised.value.kind == "limit"
     with pytest.raises(bb.Error, match="no limit `node`"):
         bb.Session(two, limits={"node": 2})
+
+
+def test_an_option_that_is_true_or_false_takes_nothing_else(two):
+    session = bb.Session(two, fuse=False, strict=np.True_)
+    options, run_options = bb.SessionOptions(), bb.RunOptions()
+    for name, call in (
+        ("fuse", lambda: bb.Session(two, fuse="off")),
+        ("strict", lambda: bb.Session(two, strict=1)),
+        ("refuse_host", lambda: bb.Session(two, refuse_host=None)),
+        ("per_node", lambda: session.compare({"x": X}, per_node="no")),
+        ("enable_profiling", lambda: setattr(options, "enable_profiling", "off")),
+        ("training_mode", lambda: setattr(run_options, "training_mode", "off")),
+        ("terminate", lambda: setattr(run_options, "terminate", "off")),
+    ):
+        with pytest.raises(TypeError, match=rf"^`{name}` must be True or False, got ('off'|'no'|1|None)$"):
+            call()
+    # ONNX Runtime takes numbers for its options.
+    options.enable_mem_pattern = 0
+    assert options.enable_mem_pattern is False and not run_options.terminate
+
+
+def test_a_compiled_model_of_another_backend_says_where_it_opens(two, tmp_path):
+    bb.Session(two, "cpu").save(tmp_path / "model.bb")
+    with pytest.raises(bb.ModelError) as raised:
+        bb.Session(tmp_path / "model.bb", "reference")
+    assert str(raised.value) == (
+        "the compiled model is for another backend: expected `reference`, got `cpu`; it was saved by a session on 'cpu': open it there,"
+        " `bb.Session(path, 'cpu')`, or open the ONNX model on 'reference' and call `session.save(path)` again"
+    )
+    assert (raised.value.expected, raised.value.got) == ("reference", "cpu")
+
+
+def test_the_help_of_the_package_does_not_repeat_what_is_inherited():
+    text = pydoc.plain(pydoc.render_doc(bb))
+    assert len(text.splitlines()) < 1500 and "class Session(" in text and "class InputError(" not in text
+    for name in ("InferenceSession", "InputError", "GraphOptimizationLevel"):
+        assert name not in bb.__all__ and name in bb.onnxruntime.__all__ and hasattr(bb.onnxruntime, name)

@@ -358,3 +358,19 @@ def test_many_runs_take_no_more_memory():
     first = rounds(300)
     # 1500 results of 200 KB each are 300 MB.
     assert rounds(1500) - first < 8 << 20
+
+
+def test_a_tensor_in_a_file_of_onnx_is_an_array(tmp_path):
+    path = tmp_path / "input_0.pb"
+    x = np.array([[1, 2.5], [-3, 4]], np.float32)
+    path.write_bytes(models.tensor(models.FLOAT, [2, 2], x.tobytes(), name="x"))
+    for given in (path, str(path)):
+        read = bb.read_tensor(given)
+        assert read.dtype == np.float32 and np.array_equal(read, x) and read.flags.writeable
+    with pytest.raises(bb.FileNotFound, match="^there is no file '.*absent.pb'$") as missing:
+        bb.read_tensor(tmp_path / "absent.pb")
+    assert missing.value.filename == str(tmp_path / "absent.pb")
+    path.write_bytes(b"no tensor")
+    with pytest.raises(bb.FileError, match="input_0.pb` is no tensor: ") as raised:
+        bb.read_tensor(path)
+    assert (raised.value.filename, raised.value.kind) == (str(path), "configuration")

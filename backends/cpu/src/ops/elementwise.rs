@@ -173,7 +173,7 @@ fn mismatch(op: Binary, expected: DataType, got: DataType) -> crate::CpuError {
             return unsupported(op.name(), dtype);
         }
     }
-    Error::DataType { expected, got }.into()
+    Error::mixed(op.name(), ("a", expected), ("b", got)).into()
 }
 
 /// Creates an array of the results of a kernel. Their element type is `dtype`.
@@ -260,7 +260,7 @@ pub(crate) fn select(pool: &Arc<Pool>, condition: &Array, x: &Array, y: &Array) 
     infer::check_operand(bb::Primitive::Where, 0, condition.dtype())?;
     let dtype = x.dtype();
     if dtype != y.dtype() {
-        return Err(Error::DataType { expected: dtype, got: y.dtype() }.into());
+        return Err(Error::mixed("where", ("x", dtype), ("y", y.dtype())).into());
     }
     let shape = infer::broadcast("where", &[condition.shape(), x.shape(), y.shape()])?;
     let (y, joined) = text::under_one(pool, x, y)?;

@@ -21,9 +21,9 @@ pub(crate) fn concat(pool: &Arc<Pool>, xs: &[&Array], axis: i64) -> Result<Array
         return Err(Error::Arity { op: "concat", expected: "at least one tensor", got: 0 }.into());
     };
     let dtype = first.dtype();
-    for x in rest {
+    for (index, x) in (1..).zip(rest) {
         if x.dtype() != dtype {
-            return Err(Error::DataType { expected: dtype, got: x.dtype() }.into());
+            return Err(Error::mixed("concat", ("xs[0]", dtype), (format!("xs[{index}]"), x.dtype())).into());
         }
     }
     if rest.is_empty() {

@@ -18,7 +18,7 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         return Err(unsupported("matmul", dtype));
     }
     if b.dtype() != dtype {
-        return Err(Error::DataType { expected: dtype, got: b.dtype() }.into());
+        return Err(Error::mixed("matmul", ("a", dtype), ("b", b.dtype())).into());
     }
     let (left, right) = (a.strides(), b.strides());
     let [batch_b @ .., b_row, b_col] = &right[..] else {
@@ -65,7 +65,7 @@ fn product(
 pub(crate) fn packed(pool: &Arc<Pool>, a: &Array, right: &Panels) -> Result<Array> {
     let dtype = right.dtype();
     if a.dtype() != dtype {
-        return Err(Error::DataType { expected: dtype, got: a.dtype() }.into());
+        return Err(Error::mixed("matmul", ("b", dtype), ("a", a.dtype())).into());
     }
     let mm = infer::matmul(a.shape(), &right.extents())?;
     let left = a.strides();

@@ -91,7 +91,8 @@ fn a_type_that_is_not_taken_is_named() {
     let error = cpu.neg(&array(&cpu, &[1u8])).unwrap_err();
     assert_eq!(error.to_string(), "`neg` does not take element type u8");
     let error = cpu.add(&array(&cpu, &[1u8]), &array(&cpu, &[1i8])).unwrap_err();
-    assert_eq!(error.to_string(), "expected element type u8, got i8");
+    let mixed = "`add`: `b` has elements of i8, expected u8 like `a`; cast one of them";
+    assert_eq!(error.to_string(), mixed);
     let x = array(&cpu, &[1f32]);
     let error = cpu.r#where(&x, &x, &x).unwrap_err();
     assert_eq!(error.to_string(), "`where`: `condition` has elements of f32, expected bool");

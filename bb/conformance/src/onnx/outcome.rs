@@ -80,6 +80,8 @@ pub enum NotRun {
     Exceeds(DataType, DataType),
     /// The backend does not run a primitive ([`Backend::runs_primitive`](bb_core::Backend::runs_primitive)).
     Primitive(&'static str),
+    /// The author of the backend did not write the method of a primitive.
+    Unwritten(&'static str),
     /// The backend declines a node of the model ([`Backend::declines`](bb_core::Backend::declines)).
     Declined(String),
 }
@@ -94,16 +96,18 @@ impl NotRun {
         }
         let mut causes =
             std::iter::successors(Some(failure as &dyn std::error::Error), |error| error.source());
-        let primitive = causes.find_map(|error| match error.downcast_ref::<Error>() {
-            Some(Error::NoPrimitive { op }) => Some(*op),
-            _ => None,
-        });
+        let lacking =
+            causes.find_map(|error| match error.downcast_ref::<Error>().or_else(|| on.wrapped(error)) {
+                Some(Error::NoPrimitive { op }) => Some(NotRun::Primitive(*op)),
+                Some(Error::NoMethod { method, .. }) => Some(NotRun::Unwritten(*method)),
+                _ => None,
+            });
         // If the model ran, a wrong output is a failure, even if the backend declines a node.
         let declined = || match failure {
             Failure::Run(_) => declined(case, on),
             _ => None,
         };
-        primitive.map(NotRun::Primitive).or_else(|| declined().map(NotRun::Declined))
+        lacking.or_else(|| declined().map(NotRun::Declined))
     }
 }
 
@@ -125,6 +129,7 @@ pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
             Some(NotRun::Primitive(op)) => {
                 Outcome::Skipped(format!("`{op}`, which the backend does not run"))
             }
+            Some(NotRun::Unwritten(method)) => Outcome::Skipped(format!("`{method}` is not written")),
             Some(NotRun::Declined(_)) => Outcome::Skipped("nodes that the backend declines".to_owned()),
             None => Outcome::Failed(causes(&failure) + &shown_inputs(case, set)),
         },

@@ -2,56 +2,86 @@
 
 use super::backends::{Graphs, Methods};
 use super::declared::declaration;
+use super::instance::Instance;
 use super::named::Maker;
 use crate::failure::{Phase, raise, told};
 use crate::interrupt;
-use bb::{Backend, BackendHandle};
+use bb::{Backend, BackendHandle, Primitive};
 use bb_conformance::onnx::{self, Outcome};
 use bb_conformance::{Subject, TypesDeclaration, tests};
 use bb_ir::text::sentence;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
-/// The name of a test and its result: `None` if the test passed, otherwise the difference.
-type Tested = (&'static str, Option<String>);
+/// The name of a test, whether it passed, failed or was skipped, and the reason.
+type Tested = (&'static str, &'static str, String);
 
-/// Runs the conformance cases of the primitives. `author` is an author's backend, or the name of a registered one.
+/// Runs the conformance cases of the primitives on an author's backend, or on the registered one with a name. `author` is the author's
+/// backend behind a name, if there is one.
 #[pyfunction]
+#[pyo3(signature = (name, author, base))]
 pub(crate) fn conformance_tests(
     py: Python<'_>,
-    author: &Bound<'_, PyAny>,
+    name: Option<&str>,
+    author: Option<&Bound<'_, PyAny>>,
     base: &Bound<'_, PyType>,
 ) -> PyResult<Vec<Tested>> {
-    if let Ok(name) = author.extract::<String>() {
+    let written = |author: &Bound<'_, PyAny>| -> PyResult<Written> {
+        let instance = Maker::new(author, base).instance(py)?;
+        Ok(Written { instance, chosen: !author.getattr("types")?.is_none() })
+    };
+    let written = author.map(written).transpose()?;
+    if let Some(name) = name {
         // Tests the author's code without the element types that the runtime emulates.
-        let written = interrupt::detached(py, None, || bb::Registry::global().as_written(&name))?;
-        let written = written.map_err(|error| raise(py, Phase::Open, &error, None))?;
-        return on(py, &Subject::new(&written));
+        let tested = interrupt::detached(py, None, || bb::Registry::global().as_written(name))?;
+        let tested = tested.map_err(|error| raise(py, Phase::Open, &error, None))?;
+        return on(py, &tested, written.as_ref());
     }
-    let maker = Maker::new(author, base);
-    let instance = maker.instance(py)?;
-    let chosen = !author.getattr("types")?.is_none();
+    let written = written.ok_or_else(|| PyTypeError::new_err("expected a name or a backend"))?;
+    let instance = written.instance.clone();
     match instance.runs_graphs() {
-        true => on(py, &written_here(&Graphs::new(instance), chosen)),
-        false => on(py, &written_here(&Methods { on: instance }, chosen)),
+        true => on(py, &Graphs::new(instance), Some(&written)),
+        false => on(py, &Methods { on: instance }, Some(&written)),
     }
 }
 
-/// Returns the subject for an author's backend, whose messages contain Python. `chosen` says whether the author declares element types.
-fn written_here<B: Backend>(backend: &B, chosen: bool) -> Subject<'_> {
-    let in_python = TypesDeclaration { name: "types", source: declaration };
-    Subject::new(backend).with_declaration(in_python, chosen)
+/// An author's backend under test.
+struct Written {
+    instance: Arc<Instance>,
+    /// Whether the author declares element types.
+    chosen: bool,
 }
 
-/// Runs all tests on a backend.
-fn on(py: Python<'_>, subject: &Subject<'_>) -> PyResult<Vec<Tested>> {
-    let one = |test: &bb_conformance::Test| {
-        let ran = interrupt::detached(py, None, || quietly(|| test.run(subject)))?;
-        Ok((test.name, ran.err()))
+/// Runs all tests on a backend. If an author wrote it in Python, messages contain Python, and methods that are not written are not tested.
+fn on<B: Backend>(py: Python<'_>, backend: &B, written: Option<&Written>) -> PyResult<Vec<Tested>> {
+    let subject = Subject::new(backend);
+    let (subject, unwritten) = match written {
+        Some(Written { instance, chosen }) => {
+            let in_python = TypesDeclaration { name: "types", source: declaration };
+            let unwritten = instance.unwritten();
+            (subject.with_declaration(in_python, *chosen).without(unwritten.clone()), unwritten)
+        }
+        None => (subject, Vec::new()),
+    };
+    let one = |test: &bb_conformance::Test| -> PyResult<Tested> {
+        let name = test.name;
+        let op = Primitive::ALL.iter().find(|op| op.spec().method == name);
+        if let Some(op) = op.filter(|op| !subject.runs(**op)) {
+            let why = match unwritten.contains(op) {
+                true => format!("`{name}` is not written"),
+                false => format!("the backend does not run `{name}`"),
+            };
+            return Ok((name, "skipped", why));
+        }
+        let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
+        Ok(match ran {
+            Ok(()) => (name, "passed", String::new()),
+            Err(why) => (name, "failed", why),
+        })
     };
     tests().iter().map(one).collect()
 }

@@ -99,6 +99,13 @@ impl Instance {
         op == Primitive::Constant || self.primitives.as_ref().is_none_or(|runs| runs.contains(&op))
     }
 
+    /// Returns the primitives whose methods the author did not write. A class that runs graphs needs none.
+    pub(super) fn unwritten(&self) -> Vec<Primitive> {
+        let written = |op: &Primitive| *op == Primitive::Constant || self.method(*op).is_some();
+        let lacks = |op: &Primitive| !self.runs_graphs() && !written(op);
+        Primitive::ALL.iter().copied().filter(lacks).collect()
+    }
+
     /// Returns whether the object runs whole graphs.
     pub(super) fn runs_graphs(&self) -> bool {
         self.execute.is_some()

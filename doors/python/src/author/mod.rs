@@ -18,4 +18,4 @@ mod tensor;
 pub(crate) use conformance::{case_folders, conformance_case, conformance_tests};
 pub(crate) use ending::end;
 pub(crate) use graph::{Graph, Node};
-pub(crate) use named::{primitives, register, unregister};
+pub(crate) use named::{graphs, primitives, register, unregister};

@@ -7,7 +7,7 @@ use super::instance::Instance;
 use super::params;
 use crate::failure::{Phase, raise};
 use crate::python_error::PythonError;
-use bb::{Added, BackendOrigin, BoxError, InnerBackend, OpenOptions, Primitive, Registry};
+use bb::{Added, BackendHandle, BackendOrigin, BoxError, InnerBackend, OpenOptions, Primitive, Registry};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::sync::Arc;
@@ -91,6 +91,16 @@ fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B
         Ok(backend(made?))
     };
     Registry::global().add(of, make)
+}
+
+/// Starts an author's backend that runs graphs, without a name.
+pub(crate) fn graphs(
+    py: Python<'_>,
+    author: &Bound<'_, PyAny>,
+    base: &Bound<'_, PyType>,
+) -> PyResult<BackendHandle> {
+    let instance = Maker::new(author, base).instance(py)?;
+    Ok(BackendHandle::start("graphs", Graphs::new(instance)))
 }
 
 /// Removes a registered backend. Returns whether there was a backend with this name.
