@@ -12,16 +12,21 @@ use std::sync::{Arc, PoisonError};
 const KEPT: usize = 64;
 
 /// The cached compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
-#[derive(Default)]
-pub(super) struct Plans(Mutex<VecDeque<Kept>>);
+pub(super) struct Plans<P = Arc<dyn ErasedCompiled>>(Mutex<VecDeque<Kept<P>>>);
 
 /// A cache entry: the options of a compilation, which contain the graph's identity, and its result.
-type Kept = (CompileOptions, Arc<Compilation>);
+type Kept<P> = (CompileOptions, Arc<Compilation<P>>);
 
 /// The result of a compilation; `None` until it succeeds.
-type Compilation = SingleFlight<Option<Arc<dyn ErasedCompiled>>>;
+type Compilation<P> = SingleFlight<Option<P>>;
 
-impl Plans {
+impl<P> Default for Plans<P> {
+    fn default() -> Self {
+        Plans(Mutex::default())
+    }
+}
+
+impl<P: Clone> Plans<P> {
     /// Returns the cached graph. If there is none, calls `compile` and caches the result. A graph without an
     /// identity is not cached.
     ///
@@ -34,8 +39,8 @@ impl Plans {
     pub(super) fn get_or<E>(
         &self,
         options: &CompileOptions,
-        compile: impl FnOnce() -> Result<Arc<dyn ErasedCompiled>, E>,
-    ) -> Result<Arc<dyn ErasedCompiled>, E> {
+        compile: impl FnOnce() -> Result<P, E>,
+    ) -> Result<P, E> {
         if options.identity.is_none() {
             return compile();
         }
@@ -48,7 +53,7 @@ impl Plans {
     }
 
     /// Returns the cache entry for these options, and marks it as most recently used.
-    fn find(&self, options: &CompileOptions) -> Arc<Compilation> {
+    fn find(&self, options: &CompileOptions) -> Arc<Compilation<P>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options));
         let kept = at.and_then(|at| plans.remove(at));
@@ -93,62 +98,10 @@ impl Declarations {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::contract::OnnxValue;
-    use crate::erased::{ErasedError, ErasedTensor, Kernels};
-    use crate::measure::Profile;
-    use crate::{GraphIdentity, Module, Port, ResultBuffer};
-    use bb_ir::DataType;
+    use crate::GraphIdentity;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
-
-    /// A graph without inputs and outputs.
-    struct Nothing;
-
-    impl ErasedCompiled for Nothing {
-        fn inputs(&self) -> &[Port] {
-            &[]
-        }
-
-        fn outputs(&self) -> &[Port] {
-            &[]
-        }
-
-        fn run(
-            &self,
-            _: &dyn Kernels,
-            _: &[Option<&ErasedTensor>],
-            _: &mut dyn FnMut(ErasedTensor),
-        ) -> Result<(), ErasedError> {
-            Ok(())
-        }
-
-        fn run_into(
-            &self,
-            _: &dyn Kernels,
-            _: &[Option<&ErasedTensor>],
-            _: &mut [Option<&mut ResultBuffer<'_>>],
-        ) -> Result<(), ErasedError> {
-            Ok(())
-        }
-
-        fn run_items(
-            &self,
-            _: &dyn Kernels,
-            _: &[Option<OnnxValue<ErasedTensor>>],
-            _: Option<&mut Profile>,
-        ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
-            Ok(Vec::new())
-        }
-
-        fn plan_ahead(&self, _: &dyn Kernels, _: &[Option<(DataType, &[usize])>]) -> Result<(), ErasedError> {
-            Ok(())
-        }
-
-        fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
-            Ok(None)
-        }
-    }
 
     /// Returns options with an identity, so that the result is cached.
     fn known() -> CompileOptions {
@@ -159,7 +112,7 @@ mod tests {
 
     #[test]
     fn one_thread_compiles_and_the_others_wait() {
-        let plans: Plans = Plans::default();
+        let plans: Plans<()> = Plans::default();
         let options = known();
         let (compiled, together) = (AtomicUsize::new(0), Barrier::new(8));
         std::thread::scope(|scope| {
@@ -169,7 +122,7 @@ mod tests {
                     let compile = || {
                         compiled.fetch_add(1, Ordering::Relaxed);
                         std::thread::sleep(Duration::from_millis(20));
-                        Ok::<_, Error>(Arc::new(Nothing) as Arc<dyn ErasedCompiled>)
+                        Ok::<_, Error>(())
                     };
                     plans.get_or(&options, compile).unwrap();
                 });
@@ -180,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_compilation_that_failed_is_tried_again() {
-        let plans: Plans = Plans::default();
+        let plans: Plans<()> = Plans::default();
         let options = known();
         assert!(plans.get_or(&options, || Err(Error::Cancelled)).is_err());
-        assert!(plans.get_or(&options, || Ok::<_, Error>(Arc::new(Nothing) as _)).is_ok());
+        assert!(plans.get_or(&options, || Ok::<_, Error>(())).is_ok());
     }
 }
