@@ -45,7 +45,7 @@ pub use bb_core::{
     Backends, BoxError, BrokenPromise, Budget, BufferMismatch, BufferProblem, CancelToken, Capabilities,
     CheckedGraph, CombinedRegistration, CompileOptions, Completer, CompletionHandle, Condition,
     ContractResponse, DataType, DataTypes, Declared, Delegate, Device, DispatchResult, Element, Erased,
-    ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient, GraphIdentity, GraphProto,
+    ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient, GraphCache, GraphIdentity, GraphProto,
     HostElement, InnerBackend, InputMismatch, InputProblem, InputSpec, Internal, Kernel, KernelOperand,
     KernelOperands, Later, Layer, LayerCall, LayerRegistration, Limits, LinkedBackend, LinkedBackends,
     Module, NarrowError, NodePart, Number, OpenOption, OpenOptions, OptionDefault, Outputs, OwnOption,

@@ -6,10 +6,12 @@ use super::instance::Instance;
 use super::library::{LONGEST_MESSAGE, message_of};
 use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
 use crate::failure::fitting;
-use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
+use bb_core::{
+    BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphIdentity, GraphProto,
+};
 use bb_ir::proto::{ModelProto, OperatorSetIdProto};
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +19,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Named = HashMap<String, LoadedTensor>;
 
-/// The maximum number of compiled graphs that are cached.
-const KEPT: usize = 1024;
+/// The maximum number of compiled graphs that an instance keeps for graphs without a place for their compiled form. These are graphs of
+/// one node.
+const KEPT: usize = 256;
 
-/// A graph that the library compiled. It has no reference to the instance, because the instance has a reference to it.
+/// The compiled graphs that an instance keeps, the most recently used one first.
+#[derive(Default)]
+pub(super) struct Programs(VecDeque<(GraphIdentity, Arc<LoadedProgram>)>);
+
+impl Programs {
+    /// Returns a program, and marks it as most recently used.
+    fn find(&mut self, identity: GraphIdentity) -> Option<Arc<LoadedProgram>> {
+        let at = self.0.iter().position(|(known, _)| *known == identity)?;
+        let found = self.0.remove(at)?;
+        let program = found.1.clone();
+        self.0.push_front(found);
+        Some(program)
+    }
+
+    /// Adds a program, and returns the programs that it replaces or evicts.
+    fn add(&mut self, identity: GraphIdentity, program: Arc<LoadedProgram>) -> Vec<Arc<LoadedProgram>> {
+        let same = self.0.iter().position(|(known, _)| *known == identity);
+        let mut out: Vec<_> = same.and_then(|at| self.0.remove(at)).into_iter().collect();
+        self.0.push_front((identity, program));
+        out.extend(self.0.drain(KEPT.min(self.0.len())..));
+        out.into_iter().map(|(_, program)| program).collect()
+    }
+}
+
+/// A program that is stored with its graph. The program is released before the instance, which may be closed then.
+struct GraphProgram {
+    program: Arc<LoadedProgram>,
+    on: Arc<Instance>,
+}
+
+/// A graph that the library compiled. It has no reference to the instance, because the instance may have a reference to it.
 pub(super) struct LoadedProgram {
     raw: NonNull<c_void>,
     backend: NonNull<Raw>,
@@ -72,24 +105,29 @@ static PENDING: Mutex<Option<HashMap<u64, Pending>>> = Mutex::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl LoadedBackend {
-    /// Returns the compiled graph, from the cache if possible.
+    /// Returns the compiled graph. It is stored with the graph and released with it. If the graph has no place for it, the instance keeps
+    /// it.
     fn program(
         &self,
         graph: &GraphProto,
         attrs: BackendAttrs<'_>,
     ) -> Result<Arc<LoadedProgram>, LoadedError> {
+        if let Some(cache) = attrs.cache() {
+            let is_own = |stored: &GraphProgram| Arc::ptr_eq(&stored.on, &self.0);
+            let stored = cache.get_or(is_own, || {
+                let program = Arc::new(compiled(&self.0, graph, attrs)?);
+                Ok::<_, LoadedError>(GraphProgram { program, on: self.0.clone() })
+            })?;
+            return Ok(stored.program.clone());
+        }
         let lock = || self.0.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = attrs.identity.and_then(|identity| lock().get(&identity).cloned()) {
+        if let Some(known) = attrs.identity.and_then(|identity| lock().find(identity)) {
             return Ok(known);
         }
         let made = Arc::new(compiled(&self.0, graph, attrs)?);
-        if let Some(identity) = attrs.identity {
-            let mut kept = lock();
-            if kept.len() >= KEPT {
-                kept.clear();
-            }
-            kept.insert(identity, made.clone());
-        }
+        // Releasing a program calls the library, so evicted programs are dropped after the lock is released.
+        let evicted = attrs.identity.map(|identity| lock().add(identity, made.clone()));
+        drop(evicted);
         Ok(made)
     }
 

@@ -4,9 +4,8 @@ use super::library::{BackendLibrary, Said, types_of, wrong_instance};
 use super::{LoadError, LoadedError};
 use crate::abi::{Raw, RawTensor, Slot, Status, status};
 use bb_core::ext::OpSet;
-use bb_core::{BrokenPromise, DataType, DataTypes, Error, GraphIdentity, Shape};
+use bb_core::{BrokenPromise, DataType, DataTypes, Error, Shape};
 use bb_ir::op::{Family, OpSpec, Primitive};
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,8 +15,8 @@ pub(super) struct Instance {
     pub(super) types: DataTypes,
     pub(super) whole_graphs: bool,
     pub(super) natives: Vec<(Family, OpSet)>,
-    /// The graphs that the backend compiled.
-    pub(super) programs: Mutex<HashMap<GraphIdentity, Arc<super::graphs::LoadedProgram>>>,
+    /// The compiled graphs that are not stored with their graph.
+    pub(super) programs: Mutex<super::graphs::Programs>,
     pub(super) library: BackendLibrary,
 }
 
@@ -220,7 +219,8 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // Programs are released before the backend is closed.
-        self.programs.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        let programs = self.programs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        drop(std::mem::take(programs));
         if let Some(close) = self.table().close {
             // SAFETY: `open` created the backend. All its tensors have been released, because each of them owns a reference to this
             // instance.
