@@ -327,6 +327,15 @@ impl std::fmt::Display for Missing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingList(pub Vec<Missing>);
 
+impl MissingList {
+    /// Returns the number of nodes. A node with several reasons is in the list several times.
+    pub(crate) fn nodes(&self) -> usize {
+        let names: std::collections::HashSet<_> =
+            self.0.iter().map(|missing| (&missing.node.node, &missing.node.op)).collect();
+        names.len()
+    }
+}
+
 /// The maximum number of nodes that a message lists. The rest are only counted.
 const LISTED: usize = 50;
 

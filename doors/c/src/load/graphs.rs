@@ -7,9 +7,10 @@ use super::library::{LONGEST_MESSAGE, message_of};
 use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
 use crate::failure::fitting;
 use bb_core::{
-    BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphIdentity, GraphProto,
+    BackendAttrs, Completer, CompletionHandle, ContractResponse, DataType, Error, GraphIdentity, GraphProto,
+    Tensor,
 };
-use bb_ir::proto::{ModelProto, OperatorSetIdProto};
+use bb_ir::proto::{ModelProto, OperatorSetIdProto, ValueInfoProto, type_proto};
 use prost::Message;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
@@ -59,7 +60,8 @@ pub(super) struct LoadedProgram {
     backend: NonNull<Raw>,
     release: unsafe extern "C" fn(*mut Raw, *mut c_void),
     inputs: Vec<String>,
-    outputs: Vec<String>,
+    /// The names of the outputs, and the element types that the graph declares for them.
+    outputs: Vec<(String, Option<DataType>)>,
 }
 
 // SAFETY: the interface allows calling functions with a program from any thread, and from several threads at the same time.
@@ -153,7 +155,13 @@ impl LoadedBackend {
         operands: &[*const RawTensor],
     ) -> Result<Named, LoadedError> {
         let results = self.take("run", slots, operands, None)?;
-        Ok(program.outputs.iter().cloned().zip(results).collect())
+        for (at, (y, (_, declared))) in results.iter().zip(&program.outputs).enumerate() {
+            if let Some(expected) = declared.filter(|declared| *declared != y.dtype()) {
+                let what = format!("the element type of result {at}");
+                return Err(self.0.broken("run", what, expected, y.dtype()));
+            }
+        }
+        Ok(program.outputs.iter().map(|(name, _)| name.clone()).zip(results).collect())
     }
 
     /// Runs a graph and waits for its results.
@@ -260,6 +268,15 @@ unsafe extern "C" fn done(
     drop(bb_core::runtime::catch(body));
 }
 
+/// Returns the name and the declared element type of an output.
+fn declared(port: &ValueInfoProto) -> (String, Option<DataType>) {
+    let dtype = match port.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
+        Some(type_proto::Value::TensorType(tensor)) => tensor.elem_type.and_then(DataType::from_onnx),
+        _ => None,
+    };
+    (port.name.clone().unwrap_or_default(), dtype)
+}
+
 /// Compiles a graph with a library.
 fn compiled(
     on: &Instance,
@@ -293,6 +310,6 @@ fn compiled(
         backend: on.raw,
         release,
         inputs: abi::graphs::inputs(graph).map(str::to_owned).collect(),
-        outputs: graph.output.iter().map(|port| port.name.clone().unwrap_or_default()).collect(),
+        outputs: graph.output.iter().map(declared).collect(),
     })
 }
