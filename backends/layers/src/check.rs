@@ -88,11 +88,7 @@ impl<B: InnerBackend> Check<B> {
     }
 
     /// Returns whether a primitive gives no NaN for these finite operands, by its definition. Returns false for other operations.
-    fn gives_no_nan(
-        &self,
-        spec: &'static OpSpec,
-        operands: &[Option<B::Tensor>],
-    ) -> Result<bool, B::Error> {
+    fn gives_no_nan(&self, spec: &'static OpSpec, operands: &[Option<B::Tensor>]) -> Result<bool, B::Error> {
         let none = |index: usize, is_outside: fn(f64) -> bool| -> Result<bool, B::Error> {
             let Some(Some(x)) = operands.get(index) else { return Ok(false) };
             Ok(find(&self.inner.to_host(x)?, is_outside)?.is_none())

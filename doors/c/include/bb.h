@@ -711,7 +711,8 @@ struct bb_library {
 
     /*
      * Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-     * that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
+     * that the primitives name as their source. Extents of inputs may be missing: `run` gets tensors that have them. The section
+     * "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
      */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
 

@@ -4,7 +4,7 @@ use super::attrs::GraphIdentity;
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The identity of a graph, and the form to which a backend compiled it. Both live as long as the graph, so a backend need not decide
+/// The identity of a graph, and its form that a backend compiled. Both live as long as the graph, so a backend need not decide
 /// when it drops the form.
 ///
 /// A plan has one for each of its graphs. It is dropped with the plan, for example when the last session of the model is closed.

@@ -385,3 +385,18 @@ pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list:
         Some(more) => write!(f, "\n  and {more} more"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_lacks_two_primitives_counts_once() {
+        let node =
+            NodeInfo { node: "y".to_owned(), op: "Softmax".to_owned(), domain: String::new(), opset: 21 };
+        let lacks = |method| Missing { node: node.clone(), why: Why::NoPrimitive { method } };
+        let missing = MissingList(vec![lacks("exp"), lacks("div")]);
+        let text = crate::Error::Unsupported { missing }.to_string();
+        assert!(text.starts_with("1 of the graph's nodes cannot run: \n  `y` is `Softmax`"), "{text}");
+    }
+}

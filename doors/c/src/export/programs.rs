@@ -1,7 +1,7 @@
 //! The functions for whole graphs, for a backend that runs them.
 
-use super::tensors::{failed, give, operand};
 use super::open::text;
+use super::tensors::{failed, give, operand};
 use crate::abi::{self, Failure, Items, Raw, RawTensor, Results, Status, Text};
 use crate::failure::{Failed, guarded};
 use bb_core::{Backend, BackendAttrs, ErrorKind, GraphIdentity, GraphProto, Primitive};

@@ -174,7 +174,8 @@ impl BackendLibrary {
             }
         };
         if inner.table.devices.is_some() && !inner.options.iter().any(|option| option.name == "device") {
-            let got = "no such option: write `{BB_TEXT_INIT(\"device\"), BB_TEXT_INIT(\"device\")}`".to_owned();
+            let got =
+                "no such option: write `{BB_TEXT_INIT(\"device\"), BB_TEXT_INIT(\"device\")}`".to_owned();
             let expected = "the option `device`, because the library has the function `devices`".to_owned();
             return mismatch("list of options", expected, got);
         }

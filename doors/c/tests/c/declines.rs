@@ -45,7 +45,8 @@ type Native = unsafe extern "C" fn(
 
 fn softmax(native: Native) -> Result<Vec<f32>, bb::Error> {
     let (table, primitives) = good();
-    let table = Library { size: size_of::<Library>(), describe: Some(describe), native: Some(native), ..table };
+    let table =
+        Library { size: size_of::<Library>(), describe: Some(describe), native: Some(native), ..table };
     let library = linked(table, primitives).unwrap();
     let on = BackendHandle::start("mine", library.open(&OpenOptions::default()).unwrap());
     let x = on.tensor(&[2], &[0f32, 0.])?;
