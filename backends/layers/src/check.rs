@@ -3,7 +3,7 @@
 use bb::ir::op::OpSpec;
 use bb::{
     BoxError, DataType, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions,
-    OptionDefault, Outputs, OwnOption, Tensor, TensorData,
+    OptionDefault, Outputs, OwnOption, Primitive, Tensor, TensorData,
 };
 
 /// A result that violates a rule.
@@ -47,8 +47,9 @@ pub enum CheckError {
 /// Checks results against the rules of operations: their number, element types and shapes, and optionally that finite operands give no
 /// NaN and no infinity.
 ///
-/// The check for NaN and infinity does not apply inside the body of an operation; for example, the body of the hyperbolic tangent may
-/// take the logarithm of 0. For this check, the layer copies each operand and result to the host. Plans call operations by their
+/// Inside the body of an operation, an infinity is no error, because for example the body of the hyperbolic tangent may take the logarithm
+/// of 0. A NaN is an error there if the primitive gives none for these operands: an exponential never does, a logarithm only if an operand is
+/// negative. Native operations inside a body are not judged. For this check, the layer copies each operand and result to the host. Plans call operations by their
 /// methods, because a prepared kernel has packed some operands.
 #[derive(bb::Backend)]
 #[bb(delegate = inner, crate = bb)]
@@ -65,12 +66,45 @@ impl<B> Check<B> {
 }
 
 impl<B: InnerBackend> Check<B> {
-    /// Returns the index and the name of the first element that is not finite; `None` if all are finite.
-    fn first_not_finite(&self, x: &B::Tensor) -> Result<Option<(usize, &'static str)>, B::Error> {
+    /// Returns the index and the name of the first element that is not finite; `None` if all are finite. If `only_nan`, skips infinities.
+    fn first_not_finite(
+        &self,
+        x: &B::Tensor,
+        only_nan: bool,
+    ) -> Result<Option<(usize, &'static str)>, B::Error> {
         if !x.dtype().is_float() {
             return Ok(None);
         }
-        Ok(first_not_finite(&self.inner.to_host(x)?)?)
+        let is_wrong = |x: f64| if only_nan { x.is_nan() } else { !x.is_finite() };
+        let found = find(&self.inner.to_host(x)?, is_wrong)?;
+        Ok(found.map(|(at, x)| {
+            let name = match x {
+                x if x.is_nan() => "NaN",
+                x if x > 0.0 => "inf",
+                _ => "-inf",
+            };
+            (at, name)
+        }))
+    }
+
+    /// Returns whether a primitive gives no NaN for these finite operands, by its definition. Returns false for other operations.
+    fn gives_no_nan(&self, spec: &'static OpSpec, operands: &[Option<B::Tensor>]) -> Result<bool, B::Error> {
+        let none = |index: usize, is_outside: fn(f64) -> bool| -> Result<bool, B::Error> {
+            let Some(Some(x)) = operands.get(index) else { return Ok(false) };
+            Ok(find(&self.inner.to_host(x)?, is_outside)?.is_none())
+        };
+        let Some(op) = Primitive::from_index(spec.index).filter(|op| op.spec() == spec) else {
+            return Ok(false);
+        };
+        match op {
+            Primitive::Sqrt | Primitive::Log | Primitive::Pow => none(0, |x| x < 0.0),
+            Primitive::Div => none(1, |x| x == 0.0),
+            // The mean of no elements is NaN.
+            Primitive::ReduceMean => Ok(operands.iter().flatten().all(|x| !x.shape().contains(&0))),
+            // A type without infinity has a NaN for a number that is too large.
+            Primitive::Cast => Ok(false),
+            _ => Ok(true),
+        }
     }
 }
 
@@ -92,9 +126,12 @@ impl<B: InnerBackend> bb::Layer for Check<B> {
         }
         // A result that is created only from parameters may contain any value.
         let computes = spec.class != bb::ir::op::Class::Creates;
-        if self.values && computes && !is_inside && all_finite(self, &operands)? {
+        if self.values && computes && all_finite(self, &operands)? {
             for (index, y) in results.iter().enumerate() {
-                if let Some((at, value)) = self.first_not_finite(y)? {
+                let found = self.first_not_finite(y, is_inside)?;
+                if let Some((at, value)) = found
+                    && (!is_inside || self.gives_no_nan(spec, &operands)?)
+                {
                     return Err(wrong(spec, CheckError::NotFinite { index, at, value }).into());
                 }
             }
@@ -109,7 +146,7 @@ fn wrong(spec: &OpSpec, error: CheckError) -> Error {
 
 fn all_finite<B: InnerBackend>(on: &Check<B>, operands: &[Option<B::Tensor>]) -> Result<bool, B::Error> {
     for x in operands.iter().flatten() {
-        if on.first_not_finite(x)?.is_some() {
+        if on.first_not_finite(x, false)?.is_some() {
             return Ok(false);
         }
     }
@@ -140,16 +177,10 @@ fn compare<B: InnerBackend>(
     Ok(())
 }
 
-/// Returns the row-major index and the name of the first element that is not finite.
-fn first_not_finite(x: &TensorData) -> Result<Option<(usize, &'static str)>, Error> {
+/// Returns the first element with a property, and its row-major index.
+fn find(x: &TensorData, has: impl Fn(f64) -> bool) -> Result<Option<(usize, f64)>, Error> {
     let floats = bb_ir::convert::cast(x, DataType::F64, bb_ir::convert::Rounding::default())?;
-    let name = |x: f64| match x {
-        x if x.is_nan() => "NaN",
-        x if x > 0.0 => "inf",
-        _ => "-inf",
-    };
-    let elements = floats.as_slice::<f64>()?;
-    Ok(elements.iter().position(|x| !x.is_finite()).and_then(|at| Some((at, name(*elements.get(at)?)))))
+    Ok(floats.as_slice::<f64>()?.iter().copied().enumerate().find(|(_, x)| has(*x)))
 }
 
 impl bb::RegisteredLayer for Check<Erased> {

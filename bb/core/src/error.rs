@@ -532,7 +532,7 @@ pub enum Error {
     },
 
     /// No backend or component runs some of a graph's nodes; all of these nodes are listed.
-    #[error("{} of the graph's nodes cannot run: {missing}", .missing.0.len())]
+    #[error("{} of the graph's nodes cannot run: {missing}", .missing.nodes())]
     Unsupported {
         /// The nodes.
         missing: MissingList,

@@ -55,8 +55,8 @@ pub use bb_ir::{
 pub use call::call_primitive;
 pub use contract::{
     Backend, BackendAttrs, BackendError, Budget, CancelToken, Completer, CompletionHandle, ContractResponse,
-    Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
-    PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
+    Executable, GraphCache, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs,
+    Port, PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };
 pub use contract::{CompileOptions, Module, PassSwitch, PassSwitches};
 pub use error::{

@@ -246,7 +246,7 @@ struct bb_error {
 };
 
 /*
- * A parameter of a native operation. All parameters of the method in the folder bb/src/ext come, in its order: for `softmax` one
+ * A parameter of a native operation. All parameters of the method come, in its order, as bb/docs/c.md describes: for `softmax` one
  * `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
  */
 struct bb_parameter {
@@ -666,7 +666,10 @@ struct bb_library {
     /* `BB_PRIMITIVES`: which primitives the library was compiled with. */
     uint64_t fingerprint;
 
-    /* The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs. */
+    /*
+     * The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs: see
+     * `runs_primitive`.
+     */
     const bb_primitives *primitives;
 
     /*
@@ -708,7 +711,8 @@ struct bb_library {
 
     /*
      * Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-     * that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
+     * that the primitives name as their source. Extents of inputs may be missing: `run` gets tensors that have them. The section
+     * "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
      */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
 
@@ -729,7 +733,8 @@ struct bb_library {
 
     /*
      * Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is the number of places for
-     * results, and is set to the number of results. Write all fields of each.
+     * results, and is set to the number of results. Write all fields of each. `BB_UNSUPPORTED` declines the call: the host then computes the
+     * operation by its primitives.
      */
     int32_t (*native)(bb_backend *backend, bb_text name, bb_tensors inputs, bb_parameters parameters, bb_result *results, size_t *count, bb_error *error);
 
@@ -738,6 +743,13 @@ struct bb_library {
 
     /* Optional: waits until the device has done all submitted work. */
     int32_t (*synchronize)(bb_backend *backend, bb_error *error);
+
+    /*
+     * Optional: returns whether an open backend runs a primitive, by the name of its function in `bb_primitives`, e.g. `exp`; 0 is no. The
+     * host asks once for each primitive when it has opened the backend. Without it, a backend runs the primitives that are not null, and
+     * one that takes whole graphs runs all.
+     */
+    uint8_t (*runs_primitive)(bb_backend *backend, bb_text name);
 };
 
 /* The constant that the library of a backend defines. */

@@ -1,6 +1,6 @@
 //! The attributes that are passed to a backend together with a graph.
 
-use super::Module;
+use super::{GraphCache, Module};
 use crate::Error;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
@@ -40,6 +40,8 @@ pub struct BackendAttrs<'a> {
     pub functions: &'a [FunctionProto],
     /// The identity of the graph, if the caller runs it more than once.
     pub identity: Option<GraphIdentity>,
+    /// The place for the compiled form of the graph.
+    cache: Option<&'a GraphCache>,
     /// The plans that the calling runtime keeps for its backend.
     runtime: Option<PlansRef<'a>>,
     /// The checked graph that the protobuf was written from.
@@ -65,6 +67,18 @@ impl<'a> BackendAttrs<'a> {
     #[must_use]
     pub fn with_identity(self, identity: GraphIdentity) -> BackendAttrs<'a> {
         BackendAttrs { identity: Some(identity), ..self }
+    }
+
+    /// Returns the attributes with the identity of a graph and the place for its compiled form.
+    pub(crate) fn with_cache(self, cache: &'a GraphCache) -> BackendAttrs<'a> {
+        BackendAttrs { identity: Some(cache.identity()), cache: Some(cache), ..self }
+    }
+
+    /// Returns the place for the compiled form of the graph; `None` if the caller has none.
+    ///
+    /// A graph that has an identity and no cache may come again, so a backend keeps its compiled form itself, in a list of limited length.
+    pub fn cache(&self) -> Option<&'a GraphCache> {
+        self.cache.filter(|cache| Some(cache.identity()) == self.identity)
     }
 
     /// Returns the module that the graph was written from, if it came with these attributes.

@@ -11,6 +11,7 @@ mod compile_setters;
 mod completion;
 mod executable;
 mod families;
+mod graph_cache;
 mod inputs;
 mod inside;
 #[cfg(all(test, bb_model))]
@@ -42,6 +43,7 @@ pub use executable::{Executable, Port};
 pub use executable::{by_name, by_position};
 pub(crate) use families::native_in;
 pub use families::{FamilyTable, Native, OpSet};
+pub use graph_cache::GraphCache;
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
 pub(crate) use inside::{inside, is_inside, nested};

@@ -327,6 +327,15 @@ impl std::fmt::Display for Missing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingList(pub Vec<Missing>);
 
+impl MissingList {
+    /// Returns the number of nodes. A node with several reasons is in the list several times.
+    pub(crate) fn nodes(&self) -> usize {
+        let names: std::collections::HashSet<_> =
+            self.0.iter().map(|missing| (&missing.node.node, &missing.node.op)).collect();
+        names.len()
+    }
+}
+
 /// The maximum number of nodes that a message lists. The rest are only counted.
 const LISTED: usize = 50;
 
@@ -374,5 +383,20 @@ pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list:
     match list.len().checked_sub(LISTED) {
         None | Some(0) => Ok(()),
         Some(more) => write!(f, "\n  and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_lacks_two_primitives_counts_once() {
+        let node =
+            NodeInfo { node: "y".to_owned(), op: "Softmax".to_owned(), domain: String::new(), opset: 21 };
+        let lacks = |method| Missing { node: node.clone(), why: Why::NoPrimitive { method } };
+        let missing = MissingList(vec![lacks("exp"), lacks("div")]);
+        let text = crate::Error::Unsupported { missing }.to_string();
+        assert!(text.starts_with("1 of the graph's nodes cannot run: \n  `y` is `Softmax`"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! A checked graph, prepared for a backend.
 
-use crate::{BackendAttrs, Error, GraphIdentity, InputSpec, Module};
+use crate::{BackendAttrs, Error, GraphCache, GraphIdentity, InputSpec, Module};
 use bb_ir::proto::{GraphProto, OperatorSetIdProto};
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ pub struct CheckedGraph {
     module: Module,
     opsets: Vec<OperatorSetIdProto>,
     declared: InputSpec,
-    identity: GraphIdentity,
+    cache: GraphCache,
     proto: OnceLock<Arc<GraphProto>>,
 }
 
@@ -27,7 +27,7 @@ impl CheckedGraph {
         Ok(CheckedGraph {
             opsets: module.graph().opsets()?,
             declared: InputSpec::new(module.graph()),
-            identity: GraphIdentity::fresh(),
+            cache: GraphCache::fresh(),
             proto: OnceLock::new(),
             module,
         })
@@ -59,7 +59,7 @@ impl CheckedGraph {
 
     /// Returns the identity of this graph. Backends look up compiled plans by it.
     pub fn identity(&self) -> GraphIdentity {
-        self.identity
+        self.cache.identity()
     }
 
     /// Returns the declared types and shapes of the graph's inputs.
@@ -67,8 +67,8 @@ impl CheckedGraph {
         &self.declared
     }
 
-    /// Adds the graph's identity, module and opsets to the attributes.
+    /// Adds the graph's identity, cache, module and opsets to the attributes.
     pub(crate) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> Result<BackendAttrs<'a>, Error> {
-        Ok(attrs.with_identity(self.identity).with_checked(&self.module, self.proto()?, &self.opsets))
+        Ok(attrs.with_cache(&self.cache).with_checked(&self.module, self.proto()?, &self.opsets))
     }
 }

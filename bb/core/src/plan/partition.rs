@@ -17,7 +17,7 @@ use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,
 };
-use crate::{Backend, BackendAttrs, Error, GraphIdentity};
+use crate::{Backend, BackendAttrs, Error, GraphCache};
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
 use bb_ir::proto::{GraphProto, ValueInfoProto, type_proto};
@@ -68,7 +68,7 @@ enum SegmentPart {
 
 struct GraphPart {
     graph: GraphProto,
-    identity: GraphIdentity,
+    cache: GraphCache,
     inputs: Vec<(String, TraceValue)>,
     outputs: Vec<(String, TraceValue)>,
     /// The known types of the outputs.
@@ -264,7 +264,7 @@ impl SegmentPart {
                 for (name, value) in &part.inputs {
                     inputs.insert(name.clone(), filled(slots, *value)?.clone());
                 }
-                let attrs = BackendAttrs::default().with_identity(part.identity);
+                let attrs = BackendAttrs::default().with_cache(&part.cache);
                 let mut attrs = attrs.with_narrowed(part.narrowed.as_ref());
                 if let Some(caller) = caller {
                     attrs = attrs.with_node(&caller.attributes, &caller.metadata);
@@ -388,7 +388,7 @@ impl GraphPart {
         }
         Ok(Some(GraphPart {
             graph,
-            identity: GraphIdentity::fresh(),
+            cache: GraphCache::fresh(),
             inputs,
             outputs: output_names.into_iter().zip(results).collect(),
             claims,

@@ -100,12 +100,14 @@ impl Question {
                 return None;
             }
             let text = crate::error::causes(&error);
-            let types = self.operands.iter().flatten().chain(&self.params);
-            // Another error may be caused by the sample elements, so it only counts as a refusal if it names a type of
-            // the call.
-            (any_error || types.into_iter().any(|dtype| bb_ir::text::has_word(&text, dtype.name()))).then(
-                || TrialError { reason: Arc::from(text), kind: error.kind_by(&|error| by.wrapped(error)) },
-            )
+            let kind = error.kind_by(&|error| by.wrapped(error));
+            let mut types = self.operands.iter().flatten().chain(&self.params);
+            // Another error may be caused by the sample elements, so it only counts as a refusal if the backend says so or
+            // the error names a type of the call.
+            let is_refusal = any_error
+                || kind == ErrorKind::Unsupported
+                || types.any(|dtype| bb_ir::text::has_word(&text, dtype.name()));
+            is_refusal.then(|| TrialError { reason: Arc::from(text), kind })
         });
         by.answers().insert(self.clone(), refused.clone());
         refused

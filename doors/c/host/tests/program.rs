@@ -181,6 +181,28 @@ fn a_session_lists_the_nodes_of_primitives_that_are_null() {
     );
 }
 
+/// The exponential of a number of 64 bits cannot be computed in the types that the backend has.
+#[test]
+fn a_session_lists_the_nodes_of_element_types_that_the_backend_lacks() {
+    let program = program("host-types");
+    let types = "1ull << BB_F32 | 1ull << BB_I32 | 1ull << BB_BOOL,";
+    let (model, library) = changed("types", &[(".types = TYPES,", &format!(".types = {types}"))]);
+    let mut double = negating();
+    let graph = double.graph.as_mut().unwrap();
+    graph.node[0].op_type = Some("Exp".into());
+    for port in graph.input.iter_mut().chain(&mut graph.output) {
+        let Some(type_proto::Value::TensorType(tensor)) = &mut port.r#type.as_mut().unwrap().value else {
+            unreachable!("a tensor");
+        };
+        tensor.elem_type = Some(bb::DataType::F64.to_onnx());
+    }
+    std::fs::write(&model, double.encode_to_vec()).unwrap();
+    let output = run(&program, &[&model, "plain", &library]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "error 4: 1 of the graph's nodes cannot run: `y` is `Exp` of `ai.onnx` 17: it needs `exp` of f64, which is refused";
+    assert!(said.starts_with(expected), "{said}");
+}
+
 /// A backend that lacks a primitive is tried when a session is opened. A failure there is no lack.
 #[test]
 fn a_kernel_that_fails_in_its_trial_has_the_status_and_the_message_of_the_library() {

@@ -54,7 +54,8 @@ c_structs! {
         flags: u32 = "uint32_t flags";
         /// `BB_PRIMITIVES`: which primitives the library was compiled with.
         fingerprint: u64 = "uint64_t fingerprint";
-        /// The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs.
+        /// The primitives. `constant` is needed; one that is null does not run on the backend, unless it takes whole graphs: see
+        /// `runs_primitive`.
         primitives: *const Primitives = "const bb_primitives *primitives";
         /// Describes the backend. `description->size` is the number of bytes that the host has for it: write at most this number, and set
         /// `size` to the number that was written. The other fields are zero or empty before.
@@ -86,7 +87,8 @@ c_structs! {
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
         /// Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-        /// that the primitives name as their source. The section "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
+        /// that the primitives name as their source. Extents of inputs may be missing: `run` gets tensors that have them. The section
+        /// "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";
         /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given. `results`
@@ -101,7 +103,8 @@ c_structs! {
         start: Option<unsafe extern "C" fn(*mut Raw, *mut c_void, Items<*const RawTensor>, Done, *mut c_void, *mut Failure) -> Status>
             = "int32_t (*start)(bb_backend *backend, void *program, bb_tensors inputs, bb_done done, void *context, bb_error *error)";
         /// Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is the number of places for
-        /// results, and is set to the number of results. Write all fields of each.
+        /// results, and is set to the number of results. Write all fields of each. `BB_UNSUPPORTED` declines the call: the host then computes the
+        /// operation by its primitives.
         native: Option<unsafe extern "C" fn(*mut Raw, Text, Items<*const RawTensor>, Items<Parameter>, *mut Slot, *mut usize, *mut Failure) -> Status>
             = "int32_t (*native)(bb_backend *backend, bb_text name, bb_tensors inputs, bb_parameters parameters, bb_result *results, size_t *count, bb_error *error)";
         /// Optional: writes how much memory the backend uses. `memory->size` is set; do not write beyond it.
@@ -110,6 +113,11 @@ c_structs! {
         /// Optional: waits until the device has done all submitted work.
         synchronize: Option<unsafe extern "C" fn(*mut Raw, *mut Failure) -> Status>
             = "int32_t (*synchronize)(bb_backend *backend, bb_error *error)";
+        /// Optional: returns whether an open backend runs a primitive, by the name of its function in `bb_primitives`, e.g. `exp`; 0 is no. The
+        /// host asks once for each primitive when it has opened the backend. Without it, a backend runs the primitives that are not null, and
+        /// one that takes whole graphs runs all.
+        runs_primitive: Option<unsafe extern "C" fn(*mut Raw, Text) -> u8>
+            = "uint8_t (*runs_primitive)(bb_backend *backend, bb_text name)";
     }
 }
 

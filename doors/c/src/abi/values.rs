@@ -201,7 +201,7 @@ c_structs! {
         length: usize = "size_t length";
     }
 
-    /// A parameter of a native operation. All parameters of the method in the folder bb/src/ext come, in its order: for `softmax` one
+    /// A parameter of a native operation. All parameters of the method come, in its order, as bb/docs/c.md describes: for `softmax` one
     /// `INTEGER`, the axis. The kind says which fields are valid. Lists are lent for the call.
     Parameter = "bb_parameter" {
         /// One of `BB_PARAMETER_NOTHING` and so on. `NOTHING` is an optional parameter that is not given.

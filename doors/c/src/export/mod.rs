@@ -35,7 +35,7 @@ pub const fn library<B: Declared>() -> Library {
         to_host: Some(tensors::to_host),
         release: Some(tensors::release),
         types: Some(described::types),
-        devices: Some(described::devices::<B>),
+        devices: if B::LISTS_DEVICES { Some(described::devices::<B>) } else { None },
         whole_graphs: Some(programs::whole_graphs),
         compile: Some(programs::compile),
         run: Some(programs::run),
@@ -44,6 +44,7 @@ pub const fn library<B: Declared>() -> Library {
         native: Some(natives::native),
         memory: Some(open::memory),
         synchronize: Some(open::synchronize),
+        runs_primitive: Some(programs::runs_primitive),
     }
 }
 

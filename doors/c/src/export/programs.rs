@@ -1,9 +1,10 @@
 //! The functions for whole graphs, for a backend that runs them.
 
+use super::open::text;
 use super::tensors::{failed, give, operand};
-use crate::abi::{self, Failure, Items, Raw, RawTensor, Results, Status};
+use crate::abi::{self, Failure, Items, Raw, RawTensor, Results, Status, Text};
 use crate::failure::{Failed, guarded};
-use bb_core::{Backend, BackendAttrs, ErrorKind, GraphIdentity, GraphProto};
+use bb_core::{Backend, BackendAttrs, ErrorKind, GraphIdentity, GraphProto, Primitive};
 use bb_ir::proto::{FunctionProto, ModelProto, OperatorSetIdProto};
 use prost::Message;
 use std::collections::HashMap;
@@ -22,6 +23,15 @@ pub(super) unsafe extern "C" fn whole_graphs(backend: *mut Raw) -> u8 {
     // SAFETY: `open` created the backend.
     let opened = unsafe { super::opened(backend) };
     let asked = opened.map(|opened| bb_core::runtime::catch(|| opened.erased.runs_whole_graphs()));
+    u8::from(matches!(asked, Ok(Ok(true))))
+}
+
+/// `bb_library.runs_primitive`.
+pub(super) unsafe extern "C" fn runs_primitive(backend: *mut Raw, name: Text) -> u8 {
+    // SAFETY: `open` created the backend.
+    let opened = unsafe { super::opened(backend) };
+    let Some(op) = text(name).ok().and_then(Primitive::from_method) else { return 0 };
+    let asked = opened.map(|opened| bb_core::runtime::catch(|| opened.erased.runs_primitive(op)));
     u8::from(matches!(asked, Ok(Ok(true))))
 }
 

@@ -9,7 +9,7 @@ use bb_core::ext::{Extended, OpSet};
 use bb_core::services::{Lifecycle, Memory, MemoryStatistics, ServiceError};
 use bb_core::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, DataType, DataTypes, Error,
-    Executable, GraphProto, InnerBackend, Module, Outputs, Shape, SlotValue, Tensor, TensorData,
+    ErrorKind, Executable, GraphProto, InnerBackend, Module, Outputs, Shape, SlotValue, Tensor, TensorData,
 };
 use bb_ir::infer;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -137,7 +137,7 @@ impl LoadedBackend {
         for (dtype, _) in &expected {
             self.refuse_types(method, *dtype)?;
         }
-        if !calls::has(&self.0.library.0.primitives, op) {
+        if self.0.lacking.contains(&op) || !calls::has(&self.0.library.0.primitives, op) {
             return bb_core::__private::one_node(self, op, inputs, params);
         }
         let mut slots: Slots = expected
@@ -397,7 +397,7 @@ impl Backend for LoadedBackend {
     }
 
     fn runs_primitive(&self, op: Primitive) -> bool {
-        self.0.whole_graphs || calls::has(&self.0.library.0.primitives, op)
+        !self.0.lacking.contains(&op)
     }
 
     fn wrapped(error: &LoadedError) -> Option<&Error> {
@@ -489,9 +489,14 @@ impl InnerBackend for LoadedBackend {
         inputs: &[Option<&LoadedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<LoadedTensor>, LoadedError> {
-        match self.0.is_native(spec) {
-            true => self.native_call(spec, inputs, params),
-            false => Extended::new(self, &[]).call(spec, inputs, params),
+        let body = || Extended::new(self, &[]).call(spec, inputs, params);
+        if !self.0.is_native(spec) {
+            return body();
+        }
+        match self.native_call(spec, inputs, params) {
+            // The library declines this call.
+            Err(LoadedError::Bb(Error::Loaded { kind: ErrorKind::Unsupported, .. })) => body(),
+            called => called,
         }
     }
 

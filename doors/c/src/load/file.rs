@@ -33,6 +33,7 @@ pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     if !header.starts_with(b"\x7fELF\x02\x01") {
         return not_elf(path, &header);
     }
+    is_shared(path, &header)?;
     runs_here(path, &header)?;
     let needs = needed(&mut file, &header).map_err(read)?;
     match needs {
@@ -62,6 +63,21 @@ pub(super) unsafe fn load(path: &Path) -> Result<libloading::Library, libloading
     {
         // SAFETY: the caller allows that the initialisers run.
         unsafe { libloading::Library::new(path) }
+    }
+}
+
+/// Refuses an object file, which is not linked yet.
+fn is_shared(path: &Path, header: &[u8]) -> Result<(), LoadError> {
+    /// The number of an object file among the types of ELF files.
+    const OBJECT: u64 = 1;
+    match number(header, 16, 2) {
+        Some(OBJECT) => Err(LoadError::Mismatch {
+            path: path.to_owned(),
+            what: "format",
+            expected: "a shared library".to_owned(),
+            got: "an object file: link it with `cc -shared`".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -6,10 +6,13 @@ use super::instance::Instance;
 use super::library::{LONGEST_MESSAGE, message_of};
 use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
 use crate::failure::fitting;
-use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
-use bb_ir::proto::{ModelProto, OperatorSetIdProto};
+use bb_core::{
+    BackendAttrs, Completer, CompletionHandle, ContractResponse, DataType, Error, GraphIdentity, GraphProto,
+    Tensor,
+};
+use bb_ir::proto::{ModelProto, OperatorSetIdProto, ValueInfoProto, type_proto};
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +20,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Named = HashMap<String, LoadedTensor>;
 
-/// The maximum number of compiled graphs that are cached.
-const KEPT: usize = 1024;
+/// The maximum number of compiled graphs that an instance keeps for graphs without a place for their compiled form. These are graphs of
+/// one node.
+const KEPT: usize = 256;
 
-/// A graph that the library compiled. It has no reference to the instance, because the instance has a reference to it.
+/// The compiled graphs that an instance keeps, the most recently used one first.
+#[derive(Default)]
+pub(super) struct Programs(VecDeque<(GraphIdentity, Arc<LoadedProgram>)>);
+
+impl Programs {
+    /// Returns a program, and marks it as most recently used.
+    fn find(&mut self, identity: GraphIdentity) -> Option<Arc<LoadedProgram>> {
+        let at = self.0.iter().position(|(known, _)| *known == identity)?;
+        let found = self.0.remove(at)?;
+        let program = found.1.clone();
+        self.0.push_front(found);
+        Some(program)
+    }
+
+    /// Adds a program, and returns the programs that it replaces or evicts.
+    fn add(&mut self, identity: GraphIdentity, program: Arc<LoadedProgram>) -> Vec<Arc<LoadedProgram>> {
+        let same = self.0.iter().position(|(known, _)| *known == identity);
+        let mut out: Vec<_> = same.and_then(|at| self.0.remove(at)).into_iter().collect();
+        self.0.push_front((identity, program));
+        out.extend(self.0.drain(KEPT.min(self.0.len())..));
+        out.into_iter().map(|(_, program)| program).collect()
+    }
+}
+
+/// A program that is stored with its graph. The program is released before the instance, which may be closed then.
+struct GraphProgram {
+    program: Arc<LoadedProgram>,
+    on: Arc<Instance>,
+}
+
+/// A graph that the library compiled. It has no reference to the instance, because the instance may have a reference to it.
 pub(super) struct LoadedProgram {
     raw: NonNull<c_void>,
     backend: NonNull<Raw>,
     release: unsafe extern "C" fn(*mut Raw, *mut c_void),
     inputs: Vec<String>,
-    outputs: Vec<String>,
+    /// The names of the outputs, and the element types that the graph declares for them.
+    outputs: Vec<(String, Option<DataType>)>,
 }
 
 // SAFETY: the interface allows calling functions with a program from any thread, and from several threads at the same time.
@@ -72,24 +107,29 @@ static PENDING: Mutex<Option<HashMap<u64, Pending>>> = Mutex::new(None);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl LoadedBackend {
-    /// Returns the compiled graph, from the cache if possible.
+    /// Returns the compiled graph. It is stored with the graph and released with it. If the graph has no place for it, the instance keeps
+    /// it.
     fn program(
         &self,
         graph: &GraphProto,
         attrs: BackendAttrs<'_>,
     ) -> Result<Arc<LoadedProgram>, LoadedError> {
+        if let Some(cache) = attrs.cache() {
+            let is_own = |stored: &GraphProgram| Arc::ptr_eq(&stored.on, &self.0);
+            let stored = cache.get_or(is_own, || {
+                let program = Arc::new(compiled(&self.0, graph, attrs)?);
+                Ok::<_, LoadedError>(GraphProgram { program, on: self.0.clone() })
+            })?;
+            return Ok(stored.program.clone());
+        }
         let lock = || self.0.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = attrs.identity.and_then(|identity| lock().get(&identity).cloned()) {
+        if let Some(known) = attrs.identity.and_then(|identity| lock().find(identity)) {
             return Ok(known);
         }
         let made = Arc::new(compiled(&self.0, graph, attrs)?);
-        if let Some(identity) = attrs.identity {
-            let mut kept = lock();
-            if kept.len() >= KEPT {
-                kept.clear();
-            }
-            kept.insert(identity, made.clone());
-        }
+        // Releasing a program calls the library, so evicted programs are dropped after the lock is released.
+        let evicted = attrs.identity.map(|identity| lock().add(identity, made.clone()));
+        drop(evicted);
         Ok(made)
     }
 
@@ -115,7 +155,13 @@ impl LoadedBackend {
         operands: &[*const RawTensor],
     ) -> Result<Named, LoadedError> {
         let results = self.take("run", slots, operands, None)?;
-        Ok(program.outputs.iter().cloned().zip(results).collect())
+        for (at, (y, (_, declared))) in results.iter().zip(&program.outputs).enumerate() {
+            if let Some(expected) = declared.filter(|declared| *declared != y.dtype()) {
+                let what = format!("the element type of result {at}");
+                return Err(self.0.broken("run", what, expected, y.dtype()));
+            }
+        }
+        Ok(program.outputs.iter().map(|(name, _)| name.clone()).zip(results).collect())
     }
 
     /// Runs a graph and waits for its results.
@@ -222,6 +268,15 @@ unsafe extern "C" fn done(
     drop(bb_core::runtime::catch(body));
 }
 
+/// Returns the name and the declared element type of an output.
+fn declared(port: &ValueInfoProto) -> (String, Option<DataType>) {
+    let dtype = match port.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
+        Some(type_proto::Value::TensorType(tensor)) => tensor.elem_type.and_then(DataType::from_onnx),
+        _ => None,
+    };
+    (port.name.clone().unwrap_or_default(), dtype)
+}
+
 /// Compiles a graph with a library.
 fn compiled(
     on: &Instance,
@@ -255,6 +310,6 @@ fn compiled(
         backend: on.raw,
         release,
         inputs: abi::graphs::inputs(graph).map(str::to_owned).collect(),
-        outputs: graph.output.iter().map(|port| port.name.clone().unwrap_or_default()).collect(),
+        outputs: graph.output.iter().map(declared).collect(),
     })
 }

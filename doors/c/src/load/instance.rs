@@ -1,12 +1,11 @@
 //! An open backend of a library.
 
-use super::library::{BackendLibrary, Said, types_of, wrong_instance};
+use super::library::{BackendLibrary, Said, TYPES_IN_C, types_of, wrong_instance};
 use super::{LoadError, LoadedError};
 use crate::abi::{Raw, RawTensor, Slot, Status, status};
 use bb_core::ext::OpSet;
-use bb_core::{BrokenPromise, DataType, DataTypes, Error, GraphIdentity, Shape};
+use bb_core::{BrokenPromise, DataType, DataTypes, Error, Shape};
 use bb_ir::op::{Family, OpSpec, Primitive};
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,9 +14,11 @@ pub(super) struct Instance {
     pub(super) raw: NonNull<Raw>,
     pub(super) types: DataTypes,
     pub(super) whole_graphs: bool,
+    /// The primitives that the backend does not run.
+    pub(super) lacking: Vec<Primitive>,
     pub(super) natives: Vec<(Family, OpSet)>,
-    /// The graphs that the backend compiled.
-    pub(super) programs: Mutex<HashMap<GraphIdentity, Arc<super::graphs::LoadedProgram>>>,
+    /// The compiled graphs that are not stored with their graph.
+    pub(super) programs: Mutex<super::graphs::Programs>,
     pub(super) library: BackendLibrary,
 }
 
@@ -48,6 +49,7 @@ impl Instance {
             raw,
             types: DataTypes::NONE,
             whole_graphs,
+            lacking: Vec::new(),
             natives,
             programs: Mutex::default(),
             library: library.clone(),
@@ -69,9 +71,18 @@ impl Instance {
         let types = types.ok_or_else(|| wrong_instance(library, "set of element types", expected, &got))?;
         if bb_core::runtime::check_types(library.0.name, types).is_err() {
             let least = "float32, bool, and int32 or int64 among them";
-            return Err(wrong_instance(library, "set of element types", least, &types.to_string()));
+            let got = format!("{types}: write `{TYPES_IN_C}`");
+            return Err(wrong_instance(library, "set of element types", least, &got));
         }
         instance.types = types;
+        let runs = |op: &Primitive| match table.runs_primitive {
+            // SAFETY: as above, and the name lives for the call.
+            Some(runs) => unsafe { runs(raw.as_ptr(), crate::abi::Text::new(op.spec().method)) != 0 },
+            None => whole_graphs || has(op),
+        };
+        // Each backend has `constant`, which is no node of a graph.
+        let asked = Primitive::ALL.iter().copied().filter(|op| *op != Primitive::Constant);
+        instance.lacking = asked.filter(|op| !runs(op)).collect();
         Ok(Arc::new(instance))
     }
 
@@ -220,7 +231,8 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // Programs are released before the backend is closed.
-        self.programs.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        let programs = self.programs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        drop(std::mem::take(programs));
         if let Some(close) = self.table().close {
             // SAFETY: `open` created the backend. All its tensors have been released, because each of them owns a reference to this
             // instance.

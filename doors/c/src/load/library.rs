@@ -138,6 +138,9 @@ impl BackendLibrary {
             );
             return mismatch("version of the interface", abi::VERSION.to_string(), got);
         }
+        if table.flags & !abi::UNLOADS != 0 {
+            return mismatch("set of flags", "`BB_UNLOADS`, or 0".to_owned(), format!("{:#x}", table.flags));
+        }
         // SAFETY: the table of the library has a pointer to a constant of it, or null.
         let primitives = unsafe { read_primitives(&table, &path) }?;
         lacks_none(&table, &primitives, &path)?;
@@ -147,6 +150,10 @@ impl BackendLibrary {
             // SAFETY: the library takes these, by the version of its interface.
             describe.map_or(status::OK, |describe| unsafe { describe(&raw mut description, error) })
         })?;
+        if description.size == 0 {
+            let expected = "the number of bytes that `describe` wrote".to_owned();
+            return mismatch("size of the description", expected, "0".to_owned());
+        }
         let read = Reading { path: &path };
         // SAFETY: the library wrote the description. Its strings and lists live as long as the library.
         let inner = unsafe {
@@ -166,6 +173,12 @@ impl BackendLibrary {
                 _loaded: loaded,
             }
         };
+        if inner.table.devices.is_some() && !inner.options.iter().any(|option| option.name == "device") {
+            let got =
+                "no such option: write `{BB_TEXT_INIT(\"device\"), BB_TEXT_INIT(\"device\")}`".to_owned();
+            let expected = "the option `device`, because the library has the function `devices`".to_owned();
+            return mismatch("list of options", expected, got);
+        }
         Ok(BackendLibrary(Arc::new(inner)))
     }
 
@@ -448,6 +461,14 @@ impl Reading<'_> {
         })
     }
 
+    /// Refuses a list with items whose pointer is null.
+    fn not_null<T>(&self, what: &'static str, list: Items<T>) -> Result<(), LoadError> {
+        match list.items.is_null() && list.count > 0 {
+            true => self.mismatch(what, &format!("a pointer to {} items", list.count), "null"),
+            false => Ok(()),
+        }
+    }
+
     /// Reads a string.
     ///
     /// # Safety
@@ -475,7 +496,10 @@ impl Reading<'_> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match !name.is_empty() && name.chars().all(fits) {
             true => Ok(name),
-            false => self.mismatch("name", "letters, digits, `-` and `_`", format!("`{name}`")),
+            false => {
+                let advice = if name.is_empty() { ": write `.name = BB_TEXT(\"mine\")`" } else { "" };
+                self.mismatch("name", "letters, digits, `-` and `_`", format!("`{name}`{advice}"))
+            }
         }
     }
 
@@ -484,7 +508,10 @@ impl Reading<'_> {
         // SAFETY: the caller upholds the safety contract of this function.
         let version = unsafe { self.text("version", text) }?;
         match version.is_empty() {
-            true => self.mismatch("version", "a text such as `1.0.0`", "an empty text"),
+            true => {
+                let got = "an empty text: write `.version = BB_TEXT(\"1.0.0\")`";
+                self.mismatch("version", "a text such as `1.0.0`", got)
+            }
             false => Ok(version),
         }
     }
@@ -497,7 +524,8 @@ impl Reading<'_> {
         match types_of(bits) {
             Some(types) => Ok(Some(types)),
             None => {
-                self.mismatch("set of element types", "bits of ONNX's element types", format!("{bits:#x}"))
+                let got = format!("{bits:#x}: write `{TYPES_IN_C}`");
+                self.mismatch("set of element types", "bits of ONNX's element types", got)
             }
         }
     }
@@ -507,6 +535,7 @@ impl Reading<'_> {
         if list.count > MOST {
             return self.mismatch("number of options", "at most 65536", list.count.to_string());
         }
+        self.not_null("list of options", list)?;
         // SAFETY: the caller upholds the safety contract of this function.
         let list = unsafe { list.slice() };
         let read = |option: &OptionSpec| {
@@ -545,11 +574,12 @@ impl Reading<'_> {
         if list.count > MOST {
             return self.mismatch("number of native operations", "at most 65536", list.count.to_string());
         }
+        self.not_null("list of native operations", list)?;
         if list.count > 0 && table.native.is_none() {
             return self.mismatch(
                 "function `native`",
                 "one that computes the operations of `natives`",
-                format!("null, and {} operations", list.count),
+                format!("null, and {} operations: write `.native = native` in the table", list.count),
             );
         }
         // SAFETY: the caller upholds the safety contract of this function.
@@ -565,13 +595,17 @@ impl Reading<'_> {
                     format!("the primitive `{name}`"),
                 ),
                 Err(error) => {
-                    self.mismatch("native operation", "an operation of a family", error.to_string())
+                    let got = format!("`{name}`: {error}");
+                    self.mismatch("native operation", "an operation of a family", got)
                 }
             }
         };
         list.iter().map(find).collect()
     }
 }
+
+/// A set of element types in C, for messages.
+pub(super) const TYPES_IN_C: &str = "1ull << BB_F32 | 1ull << BB_I32 | 1ull << BB_BOOL";
 
 /// Decodes a set of element types from bits. Returns `None` if a bit does not belong to a type.
 pub(super) fn types_of(bits: u64) -> Option<DataTypes> {

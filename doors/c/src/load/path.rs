@@ -18,7 +18,7 @@ pub fn load_path(list: &OsStr) -> Result<Vec<BackendLibrary>, LoadError> {
     for entry in std::env::split_paths(list).filter(|entry| !entry.as_os_str().is_empty()) {
         match entry.is_dir() {
             true => files.extend(libraries(entry)?),
-            false => files.push(entry),
+            false => files.push(one_file(entry)?),
         }
     }
     let load = |file: PathBuf| {
@@ -27,6 +27,18 @@ pub fn load_path(list: &OsStr) -> Result<Vec<BackendLibrary>, LoadError> {
         Ok(library)
     };
     files.into_iter().map(load).collect()
+}
+
+/// Refuses an entry that does not exist and contains the separator of another system or list.
+fn one_file(entry: PathBuf) -> Result<PathBuf, LoadError> {
+    let (separator, others) = if cfg!(windows) { (';', ",") } else { (':', ",;") };
+    let text = entry.to_string_lossy();
+    let Some(other) = text.chars().find(|c| others.contains(*c) && !entry.exists()) else {
+        return Ok(entry);
+    };
+    let problem = format!("there is no such file: separate files with `{separator}` instead of `{other}`");
+    let source = std::io::Error::new(std::io::ErrorKind::NotFound, problem);
+    Err(LoadError::Read { path: entry, source })
 }
 
 /// Lists the libraries in a folder.

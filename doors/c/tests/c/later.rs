@@ -3,10 +3,11 @@
 use crate::abuse::{good, linked};
 use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
 use bb::{
-    Backend, BackendAttrs, CompletionHandle, ContractResponse, GraphIdentity, LoadedBackend, LoadedError,
-    LoadedTensor, OpenOptions, TensorData,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, CompletionHandle, ContractResponse, DataType,
+    GraphIdentity, LoadedBackend, LoadedError, LoadedTensor, Module, OpenOptions, TensorData,
 };
 use bb_c::abi::{Done, Failure, Items, Library, Primitives, Raw, RawTensor, Results, Slot, Status, Text};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -15,6 +16,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static COMPILED: AtomicUsize = AtomicUsize::new(0);
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
 static SHAPE: [usize; 1] = [2];
+
+thread_local! {
+    /// The numbers of graphs that this thread has compiled and released.
+    static PROGRAMS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
 
 const EMPTY: Slot = Slot { tensor: std::ptr::null_mut(), dtype: 1, rank: 1, shape: SHAPE.as_ptr() };
 
@@ -25,6 +31,8 @@ unsafe extern "C" fn compile(
     _: *mut Failure,
 ) -> Status {
     COMPILED.fetch_add(1, Ordering::SeqCst);
+    let (compiled, released) = PROGRAMS.get();
+    PROGRAMS.set((compiled + 1, released));
     // SAFETY: the host passes valid pointers.
     unsafe {
         assert!(model.slice().len() > 8);
@@ -35,6 +43,8 @@ unsafe extern "C" fn compile(
 
 unsafe extern "C" fn release_program(_: *mut Raw, _: *mut c_void) {
     RELEASED.fetch_add(1, Ordering::SeqCst);
+    let (compiled, released) = PROGRAMS.get();
+    PROGRAMS.set((compiled, released + 1));
 }
 
 /// Adds the only input to itself, whatever the graph is.
@@ -230,6 +240,56 @@ fn whole_graphs_run_and_are_compiled_once_for_each_identity() {
     assert!(missing.to_string().contains("`x` is missing"), "{missing}");
     drop(on);
     assert!(COMPILED.load(Ordering::SeqCst) > compiled && RELEASED.load(Ordering::SeqCst) > released);
+}
+
+/// Returns a model that adds its input to itself.
+fn doubling() -> Module {
+    let graph =
+        bb::trace(&[("x", DataType::F32, &[2])], |on, inputs| Ok(vec![on.add(&inputs[0], &inputs[0])?]));
+    Module::from_graph(&graph.unwrap(), &[], &[]).unwrap()
+}
+
+#[test]
+fn a_graph_is_released_with_the_model_that_was_compiled_from_it() {
+    let mine = BackendHandle::start("mine", opened(None));
+    let other = BackendHandle::start("other", bb_reference::Reference);
+    let both = BackendHandle::start("both", bb::first_of([mine.clone(), other]).unwrap().with_order());
+    let model = doubling();
+    let before = PROGRAMS.get();
+    for on in [&mine, &both] {
+        for _ in 0..4 {
+            let since = PROGRAMS.get();
+            let compiled = on.compile(model.clone(), &CompileOptions::default()).unwrap();
+            let x = on.tensor(&[2], &[1f32, 2.]).unwrap();
+            for _ in 0..3 {
+                let outputs = compiled.run(&[Some(&x)]).unwrap();
+                assert_eq!(outputs[0].to_host(64).unwrap().as_slice::<f32>().unwrap(), [2., 4.]);
+            }
+            assert_eq!(PROGRAMS.get(), (since.0 + 1, since.1));
+            drop(compiled);
+            assert_eq!(PROGRAMS.get(), (since.0 + 1, since.1 + 1));
+        }
+    }
+    assert_eq!(PROGRAMS.get(), (before.0 + 8, before.1 + 8));
+}
+
+#[test]
+fn an_instance_keeps_a_limited_number_of_other_graphs() {
+    let on = opened(None);
+    let before = PROGRAMS.get();
+    let run = |identity| {
+        let attrs = BackendAttrs::default().with_identity(identity);
+        on.execute(&graph(), inputs(&on), attrs).unwrap();
+    };
+    let first = GraphIdentity::fresh();
+    for _ in 0..300 {
+        run(first);
+        run(GraphIdentity::fresh());
+    }
+    // The first graph is used again and again, so it is never evicted.
+    assert_eq!(PROGRAMS.get(), (before.0 + 301, before.1 + 301 - 256));
+    drop(on);
+    assert_eq!(PROGRAMS.get(), (before.0 + 301, before.1 + 301));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod built;
+mod declines;
 mod everywhere;
 mod header;
 mod later;

@@ -51,6 +51,23 @@ fn truncated_libraries() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_object_file_is_not_linked_yet() {
+    let mut bytes = fs::read(built::plain()).unwrap();
+    bytes[16] = 1;
+    let path = built::folder().join("object.o");
+    fs::write(&path, &bytes).unwrap();
+    let path = path.canonicalize().unwrap();
+    assert_eq!(
+        error(&path).to_string(),
+        format!(
+            "the library `{}` has another format than expected: expected a shared library, got an object file: link it with `cc -shared`",
+            path.display()
+        )
+    );
+}
+
 /// Tests a library for another processor, where Linux would only report that the file does not exist.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
@@ -119,4 +136,18 @@ fn a_list_with_what_cannot_be_loaded_names_it() {
     let path = built::folder().join("absent.so");
     let error = bb::load_path(path.as_os_str()).unwrap_err();
     assert!(error.to_string().contains("absent.so"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_with_another_separator_names_the_right_one() {
+    for separator in [',', ';'] {
+        let error = bb::load_path(format!("one.so{separator}two.so").as_ref()).unwrap_err();
+        assert_eq!(
+            bb_core::error::causes(&error),
+            format!(
+                "cannot read the library `one.so{separator}two.so`: there is no such file: separate files with `:` instead of `{separator}`"
+            )
+        );
+    }
 }

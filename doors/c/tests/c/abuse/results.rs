@@ -6,6 +6,7 @@ use bb::{
     LoadedBackend, LoadedError, Module, OpenOptions, TensorData,
 };
 use bb_c::abi::{Failure, Items, Library, Primitives, Raw, RawTensor, Results, Status};
+use bb_ir::op::Param;
 use std::cell::Cell;
 
 type Binary = unsafe extern "C" fn(
@@ -149,6 +150,20 @@ fn a_wrong_result_in_a_trial_is_an_error_and_not_a_lack() {
         let said = "backend `plain` broke a promise of the interface in `add`: the shape of result 0: expected [2], got [3]";
         assert!(text.contains(said), "{text}");
     }
+}
+
+/// The exponential is a logarithm here: the body of `softmax` passes it numbers that are not positive.
+#[test]
+fn check_finds_the_nan_of_a_broken_kernel_inside_a_body() {
+    let (table, primitives) = good();
+    let broken = open(linked(table, Primitives { exp: primitives.log, ..primitives }).unwrap());
+    let on = BackendHandle::start("mine", bb_layers::Check::new(Erased::new(broken), true));
+    let x = on.tensor(&[2], &[1f32, 2.]).unwrap();
+    let softmax = bb::operation("softmax").unwrap();
+    let error = on.call(softmax, &[Some(&x)], &[Param::Int(-1)]).unwrap_err();
+    let text = bb_core::error::causes(&error);
+    let said = "layer `check` failed in `exp`: result 0 has NaN at element 0, and all operands are finite";
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]

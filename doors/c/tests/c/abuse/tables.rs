@@ -36,6 +36,10 @@ fn what_a_table_says_first_is_compared() {
             "another version of the interface than expected: expected 1, got 0: write `.version = BB_VERSION`",
         ),
         (Library { fingerprint: 7, ..table }, ": write `.fingerprint = BB_PRIMITIVES`"),
+        (
+            Library { flags: 6, ..table },
+            "another set of flags than expected: expected `BB_UNLOADS`, or 0, got 0x6",
+        ),
     ] {
         let message = message(wrong, primitives);
         assert!(message.contains(expected), "{message}");
@@ -142,6 +146,9 @@ descriptions! {
     many_options: |d| d.options = Items { items: ODD_OPTION.as_ptr(), count: usize::MAX };
     natives: |d| d.natives = Items::of(NATIVES);
     tiled: |d| d.options = Items::of(TILED);
+    no_size: |d| d.size = 0;
+    null_options: |d| d.options = Items { items: std::ptr::null(), count: 5 };
+    null_natives: |d| d.natives = Items { items: std::ptr::null(), count: 5 };
 }
 
 /// Returns the received options as the message of an error.
@@ -172,14 +179,29 @@ fn an_option_that_is_not_given_comes_with_its_default() {
 fn descriptions_are_compared() {
     let (table, primitives) = good();
     type Describe = unsafe extern "C" fn(*mut Description, *mut Failure) -> Status;
-    let cases: [(Describe, &str); 13] = [
-        (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
+    let cases: [(Describe, &str); 16] = [
+        (
+            no_name,
+            "another name than expected: expected letters, digits, `-` and `_`, got ``: write `.name = BB_TEXT(\"mine\")`",
+        ),
         (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
         (no_utf8, "another name than expected: expected UTF-8"),
         (null_name, "another name than expected: expected a pointer to 5 bytes, got null"),
-        (no_version, "another version than expected: expected a text such as `1.0.0`, got an empty text"),
+        (
+            no_version,
+            "another version than expected: expected a text such as `1.0.0`, got an empty text: write `.version = BB_TEXT(\"1.0.0\")`",
+        ),
         (long_version, "another version than expected: expected a text of at most 4096 bytes"),
-        (odd_types, "another set of element types than expected"),
+        (odd_types, ": write `1ull << BB_F32 | 1ull << BB_I32 | 1ull << BB_BOOL`"),
+        (
+            no_size,
+            "another size of the description than expected: expected the number of bytes that `describe` wrote, got 0",
+        ),
+        (null_options, "another list of options than expected: expected a pointer to 5 items, got null"),
+        (
+            null_natives,
+            "another list of native operations than expected: expected a pointer to 5 items, got null",
+        ),
         (odd_option, "`bool`, `i64`, `u64`, `f64` or `str`, got `u128` of the option `tile`"),
         (no_default, "expected a whole number, at least 0, got `many` of the option `tile`"),
         (own_threads, "got `u64` of the option `threads`"),
