@@ -34,6 +34,11 @@ impl ErasedTensor {
         ErasedTensor(x.erase())
     }
 
+    /// Returns a tensor without elements that replaces a tensor while it is changed. No backend accepts it.
+    pub(crate) fn placeholder() -> ErasedTensor {
+        ErasedTensor(Arc::new(Placeholder))
+    }
+
     /// Returns a reference as `AnyTensor`.
     pub(crate) fn any(&self) -> &dyn AnyTensor {
         self
@@ -53,6 +58,19 @@ impl ErasedTensor {
     /// clones.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
+    }
+}
+
+/// The tensor of [`ErasedTensor::placeholder`].
+struct Placeholder;
+
+impl SlotValue for Placeholder {
+    fn dtype(&self) -> DataType {
+        DataType::U8
+    }
+
+    fn shape(&self) -> &[usize] {
+        &[0]
     }
 }
 

@@ -11,6 +11,7 @@ use crate::service::{
 };
 use crate::{Backend, service};
 use bb_ir::DataType;
+use bb_ir::op::{OpSpec, Param};
 
 const LACKING: ServiceError =
     ServiceError::Unsupported { what: "a tensor of an element type that the backend lacks" };
@@ -171,6 +172,73 @@ impl<B: Backend> Memory<ErasedTensor> for Owned<B> {
     fn map(&self, tensor: &ErasedTensor, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
         self.typed_memory()?.map(&typed(tensor)?, body)
     }
+
+    fn map_mut(
+        &self,
+        tensor: &mut ErasedTensor,
+        body: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), ServiceError> {
+        let memory = self.typed_memory()?;
+        changed(tensor, |tensor| memory.map_mut(tensor, body))
+    }
+
+    fn read_at(&self, tensor: &ErasedTensor, offset: usize, into: &mut [u8]) -> Result<(), ServiceError> {
+        self.typed_memory()?.read_at(&typed(tensor)?, offset, into)
+    }
+
+    fn write_at(&self, tensor: &mut ErasedTensor, offset: usize, bytes: &[u8]) -> Result<(), ServiceError> {
+        let memory = self.typed_memory()?;
+        changed(tensor, |tensor| memory.write_at(tensor, offset, bytes))
+    }
+
+    fn copy_at(
+        &self,
+        from: &ErasedTensor,
+        from_offset: usize,
+        to: &mut ErasedTensor,
+        to_offset: usize,
+        count: usize,
+    ) -> Result<(), ServiceError> {
+        let (memory, from) = (self.typed_memory()?, typed(from)?);
+        changed(to, |to| memory.copy_at(&from, from_offset, to, to_offset, count))
+    }
+
+    fn copy_within(
+        &self,
+        tensor: &mut ErasedTensor,
+        from: usize,
+        to: usize,
+        count: usize,
+    ) -> Result<(), ServiceError> {
+        let memory = self.typed_memory()?;
+        changed(tensor, |tensor| memory.copy_within(tensor, from, to, count))
+    }
+
+    fn call_into(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+        out: &mut ErasedTensor,
+    ) -> Result<bool, ServiceError> {
+        let memory = self.typed_memory()?;
+        let restored = |x: &Option<&ErasedTensor>| x.map(typed::<B::Tensor>).transpose();
+        let inputs: Vec<Option<B::Tensor>> = inputs.iter().map(restored).collect::<Result<_, _>>()?;
+        let inputs: Vec<Option<&B::Tensor>> = inputs.iter().map(Option::as_ref).collect();
+        changed(out, |out| memory.call_into(op, &inputs, params, out))
+    }
+}
+
+/// Changes an erased tensor as a tensor of its own type. During the change, that is the only handle.
+fn changed<T: Tensor, R>(
+    x: &mut ErasedTensor,
+    change: impl FnOnce(&mut T) -> Result<R, ServiceError>,
+) -> Result<R, ServiceError> {
+    let mut own: T = typed(x)?;
+    *x = ErasedTensor::placeholder();
+    let done = change(&mut own);
+    *x = ErasedTensor::new(own);
+    done
 }
 
 impl<B: Backend> Kernels<ErasedTensor> for Owned<B> {

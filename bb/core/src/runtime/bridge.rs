@@ -4,28 +4,9 @@ use super::status::Counters;
 use super::{BackendId, Value};
 use crate::contract::catch;
 use crate::erased::ErasedTensor;
-use crate::{BackendOrigin, Error, Outputs, Tensor};
+use crate::{BackendOrigin, Error, Outputs};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-
-/// A placeholder tensor without elements. It replaces a tensor that is being changed.
-#[derive(Clone)]
-struct Nothing;
-
-impl Tensor for Nothing {
-    fn dtype(&self) -> bb_ir::DataType {
-        bb_ir::DataType::U8
-    }
-
-    fn shape(&self) -> &[usize] {
-        &[0]
-    }
-}
-
-/// Returns a value that contains a placeholder. No backend accepts it.
-pub(super) fn nothing(owner: BackendId) -> Value {
-    Value::new(ErasedTensor::new(Nothing), owner)
-}
 
 /// Returns the results of an operation as values.
 #[inline]

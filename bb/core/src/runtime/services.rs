@@ -61,7 +61,7 @@ impl Runtime {
         body: impl FnOnce(&dyn Memory<ErasedTensor>, &mut ErasedTensor) -> Result<bool, ServiceError>,
     ) -> Result<bool, Error> {
         let mut tensor = self.tensor(op, value)?.clone();
-        *value = bridge::nothing(self.owner());
+        *value = self.value(ErasedTensor::placeholder());
         let changed = self.part(op, |memory| body(memory, &mut tensor));
         *value = self.value(tensor);
         changed
