@@ -1,6 +1,7 @@
 //! The error type of this crate: the reasons why a tensor, a graph or a frame is refused.
 
 mod kind;
+pub(crate) mod limit_option;
 mod message;
 mod problems;
 
@@ -9,8 +10,8 @@ pub use problems::Problems;
 
 use crate::DataType;
 use crate::format::{FileKind, Format};
-use crate::limits::option;
 use crate::text::{listed, sentence, shown};
+use limit_option::option;
 pub(crate) use message::domain_title;
 use message::{
     alternatives, axes, by_limit, declared, inside, missing_folder, other_case, paths, range, searched,

@@ -1,10 +1,9 @@
 //! Limits on the resources of an untrusted model.
 
 use crate::Error;
+use crate::error::limit_option::{self, option};
 use crate::memory::at_most;
-use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 /// How the files of a model are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,7 +137,7 @@ impl Limits {
 
     /// Sets the prefix of the options that set limits in this program, for messages: for example `limits.`. Only the first call has an effect.
     pub fn set_option_prefix(prefix: &'static str) {
-        PREFIX.get_or_init(|| prefix);
+        limit_option::set_prefix(prefix);
     }
 
     /// Returns the value of the limit called `name`, in the format that [`set`](Self::set) takes; `None` if
@@ -338,14 +337,6 @@ impl<'l> Meter<'l> {
 /// Returns an error if `got` exceeds `limit`, which is the field `name` of [`Limits`].
 pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: usize) -> Result<(), Error> {
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
-}
-
-/// The prefix of the options that set limits.
-static PREFIX: OnceLock<&'static str> = OnceLock::new();
-
-/// Returns the name of the option that sets a limit, for messages.
-pub(crate) fn option(limit: impl Display) -> String {
-    format!("{}{limit}", PREFIX.get().copied().unwrap_or_default())
 }
 
 /// Lists the names of all limits with their default values.

@@ -1,7 +1,7 @@
 //! Formats parts of error messages.
 
+use super::limit_option::option;
 use crate::DataType;
-use crate::limits::option;
 use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
 

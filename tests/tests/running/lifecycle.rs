@@ -290,7 +290,7 @@ fn panics_while_erasing_and_restoring_are_errors() {
     reports(&on, "restore", || plan.run_items(&item()));
     reports(&on, "restore", || on.handle.typed::<Blocking>().unwrap().restore(&x).map(drop));
     reports(&on, "shape", || plan.run(&[Some(&x)]));
-    reports(&on, "dtype", || plan.run_items(&item()));
+    reports(&on, "dtype", || plan.run(&[Some(&x)]));
     reports(&on, "clone", || plan.run_items(&item()));
 
     let response = on.dispatch();
