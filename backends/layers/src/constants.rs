@@ -1,4 +1,4 @@
-//! Compares the tensor that a backend made of a constant with the constant.
+//! Compares the tensor that a backend created for a constant with the constant.
 
 use bb::{DataType, Error, TensorData};
 use bb_ir::convert::{Rounding, cast};

@@ -281,8 +281,8 @@ macro_rules! contract {
             }
 
             /// Returns whether the backend accepts tensors of every element type. A wrapper that emulates the types that
-            /// its inner backend lacks returns true, although [`types`](Self::types) returns the types of the inner
-            /// backend, from which bodies choose the types that they compute in.
+            /// its inner backend lacks returns true. Its [`types`](Self::types) still returns the types of the inner
+            /// backend, because bodies compute in these types.
             #[doc(hidden)]
             fn has_every_type(&self) -> bool {
                 self.types().is_all()

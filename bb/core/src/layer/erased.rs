@@ -46,7 +46,7 @@ impl Erased {
     ///
     /// A layer that computes in element types of its own choice calls this in
     /// [`RegisteredLayer::on`](crate::RegisteredLayer::on). Operations and native methods of the layer then get tensors of
-    /// every type. [`Backend::types`] still returns the types of the backend, in which bodies of operations compute. Each
+    /// every type. [`Backend::types`] still returns the types of the backend, because bodies of operations compute in them. Each
     /// result costs one more allocation, unless the backend supports every type.
     #[must_use]
     pub fn with_every_type(self) -> Erased {

@@ -337,10 +337,13 @@ impl Registry {
     }
 
     /// Returns the probable spelling of a name with wrong punctuation: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu,
-    /// cpu)` for `gpu; cpu`.
+    /// cpu)` for `gpu; cpu`, `log+cpu` for `log cpu`.
     fn punctuated(&self, name: &str) -> Option<String> {
         let (first, rest) = name.split_once([' ', ';', ','])?;
         let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));
+        if LayerRegistration::all().iter().any(|layer| layer.name == first) {
+            return self.slot(rest).map(|_| format!("{first}+{rest}"));
+        }
         self.slot(first)?;
         match rest.contains('=') {
             true => Some(format!("{first}({rest})")),

@@ -85,6 +85,12 @@ impl LayerRegistration {
                 "`RegisteredLayer::NAME` has lower-case letters, digits and single `-` between them, and begins with a letter"
             );
         }
+        const {
+            assert!(
+                are_options(L::OPTIONS),
+                "each name in `RegisteredLayer::OPTIONS` occurs once, has lower-case letters, digits and `_`, and begins with a letter"
+            );
+        }
         LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
@@ -118,6 +124,45 @@ const fn is_layer_name(name: &str) -> bool {
         rest = after;
     }
     before != b'-'
+}
+
+/// Returns whether the options that a layer declares itself have different names that can stand in the name of a backend.
+const fn are_options(mut options: &[OpenOption]) -> bool {
+    while let [first, rest @ ..] = options {
+        if let OpenOption::Own(own) = first
+            && (!is_option_name(own.name) || declares(rest, own.name))
+        {
+            return false;
+        }
+        options = rest;
+    }
+    true
+}
+
+/// Returns whether an option has this name.
+const fn declares(mut options: &[OpenOption], name: &str) -> bool {
+    while let [first, rest @ ..] = options {
+        if let OpenOption::Own(own) = first
+            && bb_ir::op::same(own.name, name)
+        {
+            return true;
+        }
+        options = rest;
+    }
+    false
+}
+
+/// Returns whether an option may have this name, as in `options(…)` of the derive.
+const fn is_option_name(name: &str) -> bool {
+    let [first, rest @ ..] = name.as_bytes() else { return false };
+    let mut rest = rest;
+    while let [byte, after @ ..] = rest {
+        if !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_') {
+            return false;
+        }
+        rest = after;
+    }
+    first.is_ascii_lowercase()
 }
 
 /// Returns whether a name contains layers.
