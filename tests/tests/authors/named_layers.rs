@@ -175,7 +175,7 @@ fn a_bound_stack_is_found_by_each_of_its_names() {
         assert_eq!(backends.named(name).unwrap().owner(), stack.owner(), "{name}");
     }
     assert_eq!(backends.named("cpu(threads=3)").unwrap().owner(), cpu.owner());
-    let refused = |name| told(&bb::Backends::new([cpu.clone()]).named(name).unwrap_err());
+    let refused = |name: &str| told(&bb::Backends::new([cpu.clone()]).named(name).unwrap_err());
     assert_eq!(
         refused("passing+cpu"),
         "backend `passing+cpu` is not bound here, where `cpu` is bound: write `.backend(bb::backend(\"passing+cpu\")?)` before \
