@@ -4,11 +4,11 @@ use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
 use crate::model::{Backend, Inner, Instance, New, Variants};
 use crate::nearest::did_you_mean;
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Path, Type, TypePath, parse_quote};
+use syn::{DeriveInput, GenericParam, Generics, Path, Type, TypePath, parse_quote};
 
 /// The expansion of `#[derive(bb::Backend)]`.
 pub(crate) struct Derived {
@@ -98,20 +98,22 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let (version, ident, tables) = (version(model), model.ident, tables(model));
     let (_, arguments, _) = generics.split_for_impl();
     // Without a parameter or a lifetime in a bound, rustc would report the bound in each `impl` where it is not satisfied.
-    let (is_inner, is_layer) = match generics.params.is_empty() {
+    let is_held_by_param = has_param(ty.to_token_stream(), generics);
+    let is_inner = match is_held_by_param {
+        true => quote!(#ty: #held::InnerBackend),
+        false => quote!(for<'held> #ty: #held::IsInner<'held>),
+    };
+    let is_layer = match generics.params.is_empty() {
         true => {
             let layer_of = quote!(#private::layer::LayerOf<#ident>);
-            (
-                quote!(for<'held> #ty: #held::IsInner<'held>),
-                quote!(for<'it> #layer_of: #private::IsLayer<'it, On = #ident>),
-            )
+            quote!(for<'it> #layer_of: #private::IsLayer<'it, On = #ident>)
         }
-        false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
+        false => quote!(#ident #arguments: #private::Layer),
     };
     let mut bounded = (*generics).clone();
     bounded.make_where_clause().predicates.push(parse_quote!(#is_inner));
-    if generics.params.len() > 1 {
-        // Without these bounds, rustc would report a second parameter without bounds in each `impl`.
+    if generics.params.len() > usize::from(is_held_by_param) {
+        // Without these bounds, rustc would report a parameter without bounds in each `impl`.
         let shared = quote!(#ident #arguments: ::core::marker::Send + ::core::marker::Sync + 'static);
         bounded.make_where_clause().predicates.push(parse_quote!(#shared));
     }
@@ -120,14 +122,30 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
     // The bounds of generic backends are checked at each use of an instance.
-    let asserted = generics.params.is_empty().then(|| {
-        let held = quote_spanned!(ty.span()=> #held::layer::is_inner::<#ty>());
-        quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #held };)
-    });
+    let is_inner = quote_spanned!(ty.span()=> #held::layer::is_inner::<#ty>());
+    let asserted = match generics.params.is_empty() {
+        true => Some(
+            quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #is_inner };),
+        ),
+        false => (!is_held_by_param).then(|| quote_spanned!(at=> const _: fn() = || { #is_inner };)),
+    };
     quote_spanned! {at=>
         #asserted
         #bb::__layer! { [#params] [#ident #arguments] [#bounds] [#layered] [#(#tables),*] #field: #ty, #version }
     }
+}
+
+/// Returns whether a type contains one of the parameters.
+fn has_param(ty: TokenStream, generics: &Generics) -> bool {
+    ty.into_iter().any(|token| match token {
+        TokenTree::Group(group) => has_param(group.stream(), generics),
+        TokenTree::Ident(ident) => generics.params.iter().any(|param| match param {
+            GenericParam::Type(param) => param.ident == ident,
+            GenericParam::Const(param) => param.ident == ident,
+            GenericParam::Lifetime(param) => param.lifetime.ident == ident,
+        }),
+        _ => false,
+    })
 }
 
 fn version(model: &Backend<'_>) -> TokenStream {

@@ -1,6 +1,7 @@
 //! The layer `check`, which checks results against the type and shape rules of operations.
 
-use bb::ir::op::OpSpec;
+use crate::constants::{Difference, first_difference};
+use bb::ir::op::{OpSpec, Param};
 use bb::{
     BoxError, DataType, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions,
     OptionDefault, Outputs, OwnOption, Primitive, Tensor, TensorData,
@@ -32,6 +33,16 @@ pub enum CheckError {
         /// The shape of the result.
         got_shape: Vec<usize>,
     },
+    /// The tensor of a constant has another element than the constant.
+    #[error("element {at} is {got}, where the constant has {expected}")]
+    Constant {
+        /// The row-major index of the element.
+        at: usize,
+        /// The element of the constant.
+        expected: String,
+        /// The element of the backend's tensor.
+        got: String,
+    },
     /// A result contains a NaN or an infinity although all operands are finite.
     #[error("result {index} has {value} at element {at}, and all operands are finite")]
     NotFinite {
@@ -45,7 +56,7 @@ pub enum CheckError {
 }
 
 /// Checks results against the rules of operations: their number, element types and shapes, and optionally that finite operands give no
-/// NaN and no infinity.
+/// NaN and no infinity, and that the tensor of a constant has the constant's elements.
 ///
 /// Inside the body of an operation, an infinity is no error, because for example the body of the hyperbolic tangent may take the logarithm
 /// of 0. A NaN is an error there if the primitive gives none for these operands: an exponential never does, a logarithm only if an operand is
@@ -120,9 +131,21 @@ impl<B: InnerBackend> bb::Layer for Check<B> {
             (0..call.operands()).map(|index| call.operand(index).cloned()).collect();
         let types = operands.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
         let expected = bb::layer::result_types(spec, types, call.params());
+        let constant = match call.params() {
+            [Param::Data(constant)] if self.values && spec == bb::Primitive::Constant.spec() => {
+                Some(TensorData::clone(constant))
+            }
+            _ => None,
+        };
         let results = call.run()?;
         if let Some(expected) = expected {
             compare::<B>(spec, &expected, &results)?;
+        }
+        if let (Some(constant), [y]) = (constant, &*results) {
+            let difference = first_difference(&constant, &self.inner.to_host(y)?)?;
+            if let Some(Difference { at, expected, got }) = difference {
+                return Err(wrong(spec, CheckError::Constant { at, expected, got }).into());
+            }
         }
         // A result that is created only from parameters may contain any value.
         let computes = spec.class != bb::ir::op::Class::Creates;

@@ -19,6 +19,7 @@
 extern crate bb_core as bb;
 
 mod check;
+mod constants;
 mod fault;
 mod host;
 mod limit;

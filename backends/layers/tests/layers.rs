@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::{BackendHandle, CompileOptions, Error, ErrorKind, Module, OpenOption, Primitive, Value};
+use bb::{
+    BackendHandle, CompileOptions, Error, ErrorKind, InnerBackend, Module, Primitive, TensorData, Value,
+};
 use bb_cpu::Cpu;
 use bb_layers::{Fault, FaultKind, FaultOptions, Limit, Limits, Log, Metrics};
 use bb_reference as _;
@@ -141,6 +143,37 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
+/// Loses the infinities of constants.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Losing<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Losing<B> {
+    fn constant(&self, value: &TensorData) -> Result<B::Tensor, B::Error> {
+        let x = self.inner.constant(value)?;
+        let zero = self.inner.sub(&x, &x)?;
+        self.inner.add(&x, &zero)
+    }
+}
+
+#[test]
+fn check_compares_the_tensor_of_a_constant_with_the_constant() {
+    let checked =
+        |values| BackendHandle::start("checked", bb_layers::Check::new(Losing { inner: Cpu::new() }, values));
+    assert!(checked(true).tensor(&[2], &[1f32, 2.0]).is_ok());
+    let text = bb_core::error::causes(&checked(true).tensor(&[2], &[1f32, f32::NEG_INFINITY]).unwrap_err());
+    assert!(
+        text.contains("layer `check` failed in `constant`: element 1 is nan, where the constant has -inf"),
+        "{text}"
+    );
+    assert!(checked(false).tensor(&[2], &[1f32, f32::NEG_INFINITY]).is_ok());
+    let whole = BackendHandle::start("whole", bb_layers::Check::new(Cpu::new(), true));
+    assert!(whole.tensor(&[3], &[f32::NAN, f32::INFINITY, 1e-45]).is_ok());
+}
+
 /// The reference backend lowers `tanh(x)` to primitives, which take the logarithm of 0. Only the model itself takes the square root of a
 /// negative number.
 #[test]
@@ -185,13 +218,20 @@ fn names_put_layers_on_backends() {
         "{error}"
     );
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
-    assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
-    // The layer has no elements to narrow, so it refuses this option.
-    let floats = bb::backend("limit(narrow_floats)+cpu");
-    assert!(matches!(
-        floats,
-        Err(Error::OpenOption { backend: "limit", option: OpenOption::NarrowFloats, .. })
-    ));
+    let known = "there are `memory`, `calls`, `seconds`, `result`";
+    for (name, expected) in [
+        ("limit(call=3)+cpu", format!("there is no option `call` (did you mean `calls`?); {known}")),
+        // The layer has no elements to narrow, so it refuses this option.
+        ("limit(narrow_floats)+cpu", format!("there is no option `narrow_floats`; {known}")),
+        (
+            "limit(calls=many)+cpu",
+            "the option `calls` is `many`; expected a whole number, at least 0".to_owned(),
+        ),
+    ] {
+        let error = bb::backend(name).unwrap_err();
+        assert_eq!(bb_core::error::causes(&error), format!("layer `limit` cannot be opened: {expected}"));
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+    }
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
     let error = bb::backend("fault(rate=1, op=mat_mul)+cpu").unwrap_err();
     assert!(

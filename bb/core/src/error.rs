@@ -999,6 +999,18 @@ pub enum Error {
         op: &'static str,
     },
 
+    /// The method `operation` of a layer calls an operation of the layer itself in an endless recursion.
+    #[error(
+        "`operation` of the layer `{layer}` calls itself again and again, last for `{op}`: within it, call `call.run()`, or the method of \
+         the inner backend, as in `self.inner.{op}(…)`"
+    )]
+    EndlessLayer {
+        /// The path of the layer's type.
+        layer: &'static str,
+        /// The operation.
+        op: &'static str,
+    },
+
     /// A backend does not have a service.
     #[error("backend `{backend}` does not offer the service `{service}`")]
     NoService {

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Passes everything on.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]
-struct Passing<B> {
-    inner: B,
+pub(super) struct Passing<B> {
+    pub(super) inner: B,
 }
 
 #[bb::layer]

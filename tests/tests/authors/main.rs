@@ -13,6 +13,7 @@ mod graphs;
 mod kinds;
 mod layers;
 mod messages;
+mod named_layers;
 mod names;
 mod opening;
 mod own_methods;

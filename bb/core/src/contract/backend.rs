@@ -280,6 +280,14 @@ macro_rules! contract {
                 None
             }
 
+            /// Returns whether the backend accepts tensors of every element type. A wrapper that emulates the types that
+            /// its inner backend lacks returns true. Its [`types`](Self::types) still returns the types of the inner
+            /// backend, because bodies compute in these types.
+            #[doc(hidden)]
+            fn has_every_type(&self) -> bool {
+                self.types().is_all()
+            }
+
             /// Returns whether the backend passes graphs on, unchanged, to the backend at this address whose type has
             /// this name. Layers override this, so that the inner backend uses the plans of the runtime that runs the
             /// layer.

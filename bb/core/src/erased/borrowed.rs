@@ -1,6 +1,5 @@
 //! Type-erased access to a borrowed backend with its families.
 
-use super::narrow_tensor::NarrowTensor;
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
 use crate::contract::{FamilyTable, OpSet};
 use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Outputs, Tensor};
@@ -8,7 +7,6 @@ use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
 use smallvec::SmallVec;
-use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -92,7 +90,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     }
 
     fn refuses_types(&self) -> bool {
-        refuses_types(self.on)
+        !self.on.has_every_type()
     }
 
     fn natives(&self) -> Vec<(Family, OpSet)> {
@@ -151,10 +149,4 @@ pub(crate) fn typed_named<T: Tensor>(
 /// Erases the types of named tensors.
 pub(crate) fn erased_named<T: Tensor>(tensors: HashMap<String, T>) -> HashMap<String, ErasedTensor> {
     tensors.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
-}
-
-/// Returns whether a backend refuses tensors of some element type. A wrapper that emulates the types that its inner
-/// backend lacks refuses none, although its `types` returns the types of the inner backend.
-pub(crate) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
-    !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }

@@ -13,7 +13,7 @@ pub(crate) mod range;
 mod tensor;
 
 pub use borrowed::WithFamilies;
-pub(crate) use borrowed::{erased_named, refuses_types, typed_named};
+pub(crate) use borrowed::{erased_named, typed_named};
 pub(crate) use holding::Holding;
 pub use kernels::{ErasedCompiled, ErasedKernel, Kernels};
 pub(crate) use narrow_tensor::NarrowTensor;
@@ -90,6 +90,10 @@ impl Backend for ErasedBackend<'_> {
 
     fn types(&self) -> DataTypes {
         self.0.types()
+    }
+
+    fn has_every_type(&self) -> bool {
+        !self.0.refuses_types()
     }
 }
 

@@ -31,7 +31,9 @@ impl Error {
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
-            Error::EndlessExecute | Error::EndlessNative { .. } => ErrorKind::Device,
+            Error::EndlessExecute | Error::EndlessNative { .. } | Error::EndlessLayer { .. } => {
+                ErrorKind::Device
+            }
             Error::Layer { kind, .. } | Error::Loaded { kind, .. } => *kind,
             Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
             Error::Node { source, .. }

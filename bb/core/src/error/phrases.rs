@@ -55,7 +55,9 @@ pub(super) fn renamed() -> &'static str {
 pub(super) fn linked_layers(linked: &[String]) -> String {
     match linked {
         [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
-        [] => "none is linked: write `use bb_layers as _;`".to_owned(),
+        [] => "none is linked: write `use bb_layers as _;` for the layers of `bb`; for another, write `bb::register_layer!(…);` in its \
+               crate, and `use the_crate as _;`"
+            .to_owned(),
         _ => format!("linked: {}", quoted(linked)),
     }
 }

@@ -2,9 +2,7 @@
 //! bodies.
 
 use crate::contract::{FamilyTable, native_in, nested};
-use crate::erased::{
-    ErasedError, ErasedTensor, Kernels, RunsBodies, WithFamilies, refuses_types, run_body, run_narrowed,
-};
+use crate::erased::{ErasedError, ErasedTensor, Kernels, RunsBodies, WithFamilies, run_body, run_narrowed};
 use crate::{Backend, BackendAttrs, Error, Outputs};
 use bb_ir::TensorData;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -149,7 +147,7 @@ macro_rules! forward {
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
-                    if !refuses_types(self.on) {
+                    if self.on.has_every_type() {
                         return self.on.$method($($input,)* $($($param,)+)?);
                     }
                     let outputs = self.narrowed(
@@ -167,6 +165,10 @@ macro_rules! forward {
 
             fn types(&self) -> bb_ir::DataTypes {
                 self.on.types()
+            }
+
+            fn has_every_type(&self) -> bool {
+                self.on.has_every_type()
             }
 
             fn runs_whole_graphs(&self) -> bool {

@@ -101,7 +101,8 @@ macro_rules! family_trait {
         $(#[$tdoc])*
         #[diagnostic::on_unimplemented(
             message = "`{Self}` has not adopted this extension family",
-            note = "write `#[bb::native]` and an `impl` of the trait for `{Self}`: methods written in it are native, and every other has a default body"
+            note = "write `#[bb::native]` and an `impl` of the trait for `{Self}`: methods written in it are native, and every other has a default body",
+            note = "if `{Self}` is the type parameter of a layer, call `self.inner.native(…)` with the operation's `spec()`, which every inner backend has, or add the trait to the bounds of the struct and of every `impl` of the layer"
         )]
         pub trait $trait: crate::Backend + crate::contract::Native<$enum> {
             $(

@@ -1,8 +1,10 @@
 //! The call of an operation that a layer intercepts.
 
 use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor};
-use crate::{Kernel, KernelOperands, Outputs};
+use crate::contract::nested;
+use crate::{Error, Kernel, KernelOperands, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use std::cell::Cell;
 
 /// A call of an operation, passed to [`Layer::operation`]: its table row, operands and parameters, with a method that
 /// runs it on the inner backend.
@@ -148,7 +150,7 @@ pub(super) fn operation<L: Layer>(
     inputs: &[Option<&LayerTensor<L>>],
     params: &[Param<'_>],
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
-    on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) })
+    guarded::<L>(spec, || on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) }))
 }
 
 /// Calls a layer's `operation` for a step that the inner backend prepared.
@@ -159,5 +161,28 @@ pub(super) fn prepared<L: Layer>(
     kernel: &dyn Kernel<L::Inner>,
     operands: &mut KernelOperands<'_, LayerTensor<L>>,
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
-    on.operation(LayerCall { on, spec, params, call: &mut Ready::<L> { kernel, operands } })
+    guarded::<L>(spec, || {
+        on.operation(LayerCall { on, spec, params, call: &mut Ready::<L> { kernel, operands } })
+    })
+}
+
+thread_local! {
+    /// How many calls of [`Layer::operation`] are nested on this thread.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The maximum number of nested calls of [`Layer::operation`]. Each layer of a stack counts, in each nested body.
+const MOST_DEEP: usize = 64;
+
+/// Runs a call of [`Layer::operation`], unless too many are nested, because a layer calls itself.
+///
+/// # Errors
+///
+/// [`Error::EndlessLayer`]; the errors of the call.
+fn guarded<L: Layer>(
+    spec: &'static OpSpec,
+    call: impl FnOnce() -> Result<Outputs<LayerTensor<L>>, LayerError<L>>,
+) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    let endless = || Error::EndlessLayer { layer: std::any::type_name::<L>(), op: spec.method };
+    nested(&DEPTH, MOST_DEEP, endless, call)
 }

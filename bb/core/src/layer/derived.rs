@@ -221,6 +221,10 @@ macro_rules! __layer_backend {
                 $crate::Layer::types($crate::__private::layer::as_layer(self))
             }
 
+            fn has_every_type(&self) -> $crate::__private::bool {
+                $crate::__private::layer::has_every_type($crate::__private::layer::as_layer(self))
+            }
+
             fn declines(
                 &self,
                 graph: &$crate::__private::ir::graph::Graph,

@@ -151,6 +151,10 @@ macro_rules! __either {
                 match self { $( Self::$variant(on) => $crate::Backend::types(on) ),+ }
             }
 
+            fn has_every_type(&self) -> $crate::__private::bool {
+                match self { $( Self::$variant(on) => $crate::Backend::has_every_type(on) ),+ }
+            }
+
             fn runs_primitive(&self, op: $crate::Primitive) -> $crate::__private::bool {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_primitive(on, op) ),+ }
             }

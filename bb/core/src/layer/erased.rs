@@ -21,8 +21,11 @@ use std::sync::Arc;
 /// are provided by the wrapped backend.
 #[derive(Clone)]
 pub struct Erased {
-    kernels: Arc<dyn Kernels>,
+    pub(crate) kernels: Arc<dyn Kernels>,
     version: &'static str,
+    /// Whether [`with_every_type`](Self::with_every_type) may round floats
+    /// ([`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats)).
+    pub(crate) floats: bool,
 }
 
 impl Erased {
@@ -30,23 +33,29 @@ impl Erased {
     pub fn new<B: InnerBackend>(backend: B) -> Erased {
         let version = backend.version();
         let tables = super::natives::kept_tables::<B>(&backend.natives());
-        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version }
+        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version, floats: false }
+    }
+
+    /// Sets whether the emulation of element types may round floats.
+    pub(crate) fn with_floats(self, floats: bool) -> Erased {
+        Erased { floats, ..self }
     }
 
     /// Returns the backend with every element type, as users of a running backend see it. A type that the backend lacks
     /// is stored in another type if that is exact; otherwise the elements stay on the host.
     ///
     /// A layer that computes in element types of its own choice calls this in
-    /// [`RegisteredLayer::on`](crate::RegisteredLayer::on). Each result costs one more allocation, unless the backend
-    /// supports every type.
+    /// [`RegisteredLayer::on`](crate::RegisteredLayer::on). Operations and native methods of the layer then get tensors of
+    /// every type. [`Backend::types`] still returns the types of the backend, because bodies of operations compute in them. Each
+    /// result costs one more allocation, unless the backend supports every type.
     #[must_use]
     pub fn with_every_type(self) -> Erased {
-        if self.types().is_all() {
+        if self.has_every_type() {
             return self;
         }
         let tables = super::natives::kept_tables::<Narrowed>(&self.natives());
-        let backend = Narrowed::new(self.kernels.clone(), Arc::new(self.clone()), false);
-        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version: self.version }
+        let backend = Narrowed::new(self.kernels, self.floats);
+        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), ..self }
     }
 
     fn apply(
@@ -74,6 +83,10 @@ impl Backend for Erased {
 
     fn types(&self) -> DataTypes {
         self.kernels.types()
+    }
+
+    fn has_every_type(&self) -> bool {
+        !self.kernels.refuses_types()
     }
 
     fn runs_whole_graphs(&self) -> bool {

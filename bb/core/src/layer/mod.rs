@@ -129,6 +129,15 @@ pub fn runs_whole_graphs<L: Layer>(on: &L) -> bool {
     !const { writes_operations::<L>() } && on.inner().runs_whole_graphs()
 }
 
+/// Returns whether a layer accepts tensors of every element type: its inner backend does, or the layer writes `types` and
+/// returns all of them.
+pub fn has_every_type<L: Layer>(on: &L) -> bool {
+    match const { has(L::METHODS, "types") } {
+        true => Layer::types(on).is_all(),
+        false => on.inner().has_every_type(),
+    }
+}
+
 /// Returns the reason why a layer refuses a node. If the layer passes graphs on unchanged, this is the inner backend's
 /// reason; otherwise `None`.
 pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> {

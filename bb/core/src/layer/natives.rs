@@ -33,6 +33,17 @@ pub trait InnerBackend: Backend + Sized + 'static {
     /// # Errors
     ///
     /// The operation's own errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb::ir::op::Param;
+    ///
+    /// /// Returns the softmax along the last axis.
+    /// fn softmax<B: bb::InnerBackend>(inner: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    ///     Ok(inner.native(bb::ext::NnOp::Softmax.spec(), &[Some(x)], &[Param::Int(-1)])?.remove(0))
+    /// }
+    /// ```
     fn native(
         &self,
         spec: &'static OpSpec,

@@ -15,7 +15,6 @@ use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -25,8 +24,6 @@ pub type Narrowed = NarrowedOn<'static>;
 /// An adapter that provides all element types on a backend that lacks some.
 pub struct NarrowedOn<'a> {
     kernels: Device<'a>,
-    /// The backend itself, for callers that know its type; `None` if the backend is borrowed.
-    own: Option<Arc<dyn Any + Send + Sync>>,
     holding: Holding,
     pub(super) declared: super::natives::Declared,
     pub(super) known: super::own::Known,
@@ -58,26 +55,21 @@ impl<'a> std::ops::Deref for Device<'a> {
 pub(super) type Named = HashMap<String, NarrowTensor>;
 
 impl Narrowed {
-    pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
+    pub(crate) fn new(kernels: Arc<dyn Kernels>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
-        NarrowedOn::over(Device::Shared(kernels), Some(own), holding)
+        NarrowedOn::over(Device::Shared(kernels), holding)
     }
 }
 
 impl<'a> NarrowedOn<'a> {
     /// Wraps a borrowed backend for one call.
     pub(super) fn borrowed(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
-        NarrowedOn::over(Device::Borrowed(kernels), None, holding)
+        NarrowedOn::over(Device::Borrowed(kernels), holding)
     }
 
-    fn over(
-        kernels: Device<'a>,
-        own: Option<Arc<dyn Any + Send + Sync>>,
-        holding: Holding,
-    ) -> NarrowedOn<'a> {
+    fn over(kernels: Device<'a>, holding: Holding) -> NarrowedOn<'a> {
         NarrowedOn {
             kernels,
-            own,
             holding,
             declared: Default::default(),
             known: Default::default(),
@@ -96,7 +88,7 @@ impl<'a> NarrowedOn<'a> {
 
     /// Returns the backend that lacks types, if it is a `B`.
     pub(crate) fn own<B: 'static>(&self) -> Option<&B> {
-        self.own.as_ref()?.downcast_ref()
+        self.kernels.any()?.downcast_ref()
     }
 
     /// Converts a tensor of the backend to a tensor of the adapter.
@@ -426,5 +418,9 @@ impl Backend for NarrowedOn<'_> {
     /// Returns the types of the wrapped backend, so that bodies choose their helper types from them.
     fn types(&self) -> DataTypes {
         self.holding.types
+    }
+
+    fn has_every_type(&self) -> bool {
+        true
     }
 }

@@ -44,7 +44,7 @@ pub fn execute_itself<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    if on.types().is_all() || on.runs_whole_graphs() || plans_of(on, attrs).is_some() {
+    if on.has_every_type() || on.runs_whole_graphs() || plans_of(on, attrs).is_some() {
         return execute(on, graph, inputs, attrs);
     }
     attrs.reach_default(on)?;

@@ -110,7 +110,7 @@ impl Made {
             open: Box::new(move |options| {
                 let backend = make(options)?;
                 let floats = options.narrow_floats;
-                if floats && backend.types().is_all() {
+                if floats && backend.has_every_type() {
                     let option = OpenOption::NarrowFloats;
                     return Err(Error::OpenOption { backend: of.name, option, takes: of.options.to_vec() });
                 }

@@ -1,7 +1,9 @@
 //! Several running backends. Each operation runs on the backend that owns its operands.
 
-use super::registry::unknown;
-use super::{BackendHandle, BackendId, DispatchResult, Registry, TypedBackend, Value, named};
+use super::{
+    BackendHandle, BackendId, CombinedRegistration, DispatchResult, Registry, TypedBackend, Value, named,
+    stack,
+};
 use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
@@ -48,21 +50,33 @@ impl Backends {
         self.0.first().ok_or_else(|| Error::NoBackend { linked: linked() })
     }
 
-    /// Returns the backend called `name`.
+    /// Returns the backend called `name`. The name may be the one that the backend was opened by, with its layers and
+    /// options: `half(most=2)+cpu(threads=1)`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] if it is not
-    /// linked. Both list the valid names.
+    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] and
+    /// [`Error::UnknownLayer`] if it or one of its layers is not linked. All list the valid names.
     pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
-        self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
-            let linked = Registry::global().entries().map(|entry| entry.name);
-            let backend = named::backend_of(name);
-            match linked.clone().any(|known| known == name || known == backend) {
-                true => Error::NotBound { name: name.to_owned(), bound: self.names() },
-                false => unknown(name, linked),
-            }
-        })
+        let opened = || self.owner(Registry::global().opened(name)?.owner());
+        self.0.iter().find(|h| h.name() == name).or_else(opened).ok_or_else(|| self.unbound(name))
+    }
+
+    /// Returns the error for a name of no backend in this list.
+    fn unbound(&self, name: &str) -> Error {
+        let mut layers = named::stack(name);
+        let backend = layers.pop().unwrap_or_default();
+        if let Some(error) = layers.iter().find_map(|part| stack::registered(named::backend_of(part)).err()) {
+            return error;
+        }
+        let is_linked = |known: &str| known == backend || known == named::backend_of(backend);
+        let registry = Registry::global();
+        match CombinedRegistration::of_name(backend).is_some()
+            || registry.entries().any(|entry| is_linked(entry.name))
+        {
+            true => Error::NotBound { name: name.to_owned(), bound: self.names() },
+            false => registry.missing(backend),
+        }
     }
 
     /// Returns the backend of type `B`.

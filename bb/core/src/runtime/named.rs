@@ -72,6 +72,22 @@ pub(super) fn stack(name: &str) -> Vec<&str> {
     outside(name, '+').map(str::trim).collect()
 }
 
+/// Returns a name without the white space between its parts: `half(which=left)+cpu` for `half( which = left ) + cpu`.
+pub(super) fn tidy(name: &str) -> String {
+    let entry = |entry: &str| match entry.split_once('=') {
+        Some((key, value)) => format!("{}={}", key.trim(), value.trim()),
+        None => entry.to_owned(),
+    };
+    let part = |part: &str| match parts(part) {
+        (place, Some(given)) => {
+            let entries = given.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+            format!("{place}({})", entries.map(entry).collect::<Vec<_>>().join(","))
+        }
+        (place, None) => place.to_owned(),
+    };
+    stack(name).into_iter().map(part).collect::<Vec<_>>().join("+")
+}
+
 /// Splits a string at a character, but only outside parentheses.
 fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
@@ -228,6 +244,15 @@ mod tests {
         assert_eq!(backends, ["gpu:1", "limit(memory=1G)+cpu", "first_of(a,b)"]);
         assert_eq!(entries, [("Softmax", "cpu")]);
         assert_eq!(members("first_of"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn white_space_between_the_parts_of_a_name_makes_no_difference() {
+        let names = ["half( which = left , )+cpu(threads=1)", " half(which=left)  + cpu( threads=1 ) "];
+        assert_eq!(names.map(tidy), ["half(which=left)+cpu(threads=1)"; 2]);
+        assert_eq!(tidy("first_of(gpu, half(most=2)+cpu)"), "first_of(gpu,half(most=2)+cpu)");
+        // White space in a value is part of the value.
+        assert_eq!(tidy("record( to = my file + 2 )+cpu"), "record(to=my file + 2)+cpu");
     }
 
     #[test]

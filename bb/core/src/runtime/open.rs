@@ -317,32 +317,29 @@ pub(super) fn taken(
     options: &OpenOptions,
 ) -> Result<(), Error> {
     // Only construction shows whether a backend lacks element types, so `narrow_floats` is not refused here.
-    known_only(backend, takes, Some(OpenOption::NarrowFloats), options)
+    let of_runtime = Some(OpenOption::NarrowFloats);
+    let all = takes.iter().copied().chain(of_runtime);
+    if let Some(option) = options.given().find(|option| !all.clone().any(|known| known == *option)) {
+        return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
+    }
+    known_only(Some(backend), takes, of_runtime, options)
 }
 
-/// Returns an error if an option is neither declared by the backend nor implemented by the runtime.
+/// Returns an error if an option of a backend's own is not declared, or has a wrong value.
 fn known_only(
-    backend: &'static str,
+    backend: Option<&'static str>,
     takes: &'static [OpenOption],
     of_runtime: Option<OpenOption>,
     options: &OpenOptions,
 ) -> Result<(), Error> {
     let all = || takes.iter().copied().chain(of_runtime);
-    if let Some(option) = options.given().find(|option| !all().any(|known| known == *option)) {
-        return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
-    }
     let declared = |name: &str| takes.iter().filter_map(|option| option.own()).find(|own| own.name == name);
     for (name, value) in &options.own {
         let Some(own) = declared(name) else {
             if all().any(|option| option.name() == name) {
                 return Err(Error::CommonOption { option: name.clone() });
             }
-            return Err(Error::UnknownOption {
-                backend: Some(backend),
-                option: name.clone(),
-                nearest: bb_ir::nearest(name, all().map(OpenOption::name)).map(str::to_owned),
-                takes: all().map(|option| option.name().to_owned()).collect(),
-            });
+            return Err(unknown(backend, name, all()));
         };
         if own.default.normal(value).is_none() {
             let expected = own.default.values();
@@ -363,18 +360,32 @@ pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptio
     all
 }
 
-/// Returns all options of a layer, after checking that it accepts the options that are set.
+/// Returns all options of a layer, after checking that it accepts the options that are set. The errors do not name the
+/// layer.
 ///
 /// # Errors
 ///
-/// [`Error::OpenOption`], [`Error::UnknownOption`], [`Error::OptionValue`].
-pub(super) fn checked(
-    layer: &'static str,
-    takes: &'static [OpenOption],
-    options: &OpenOptions,
-) -> Result<OpenOptions, Error> {
-    known_only(layer, takes, None, options)?;
+/// [`Error::UnknownOption`], [`Error::OptionValue`], [`Error::ThreadCount`].
+pub(super) fn checked(takes: &'static [OpenOption], options: &OpenOptions) -> Result<OpenOptions, Error> {
+    if let Some(option) = options.given().find(|option| !takes.contains(option)) {
+        return Err(unknown(None, option.name(), takes.iter().copied()));
+    }
+    known_only(None, takes, None, options)?;
     Ok(complete(takes, options))
+}
+
+/// Returns the error for an option that is not one of `all`.
+fn unknown(
+    backend: Option<&'static str>,
+    option: &str,
+    all: impl Iterator<Item = OpenOption> + Clone,
+) -> Error {
+    Error::UnknownOption {
+        backend,
+        option: option.to_owned(),
+        nearest: bb_ir::nearest(option, all.clone().map(OpenOption::name)).map(str::to_owned),
+        takes: all.map(|option| option.name().to_owned()).collect(),
+    }
 }
 
 /// Checks that a backend declares the minimum set of element types ([`Backend::types`](crate::Backend::types)).

@@ -8,14 +8,16 @@ use super::OpenOptions;
 use crate::Error;
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
-/// The identity of a backend to open: an entry of a registry, with options.
+/// The identity of a backend to open: an entry of a registry, or a name with layers, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InstanceKey {
-    /// The address of the registry's entry. The entry is not moved while the backend is opened.
+    /// The address of the registry's entry, or of its backends with layers. It does not change while the backend is
+    /// opened.
     pub(super) entry: usize,
-    pub(super) backend: &'static str,
+    pub(super) backend: Cow<'static, str>,
     pub(super) options: OpenOptions,
 }
 
@@ -49,7 +51,11 @@ pub(super) fn begin(place: &InstanceKey) -> Result<Option<Opening>, Error> {
         return Ok(Some(Opening(place.clone())));
     }
     if let Some(path) = table.cycle(me, place) {
-        return Err(Error::OpenCycle { backend: place.backend, path });
+        let backend = match &place.backend {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(name) => crate::layer::interned(name.clone()),
+        };
+        return Err(Error::OpenCycle { backend, path });
     }
     table.waiting.push((me, place.clone()));
     while table.opener(place).is_some() {
@@ -94,7 +100,7 @@ impl InstanceKey {
     fn name(&self) -> String {
         match &self.options.device {
             Some(device) => format!("{}:{device}", self.backend),
-            None => self.backend.to_owned(),
+            None => self.backend.to_string(),
         }
     }
 }

@@ -303,8 +303,21 @@ impl Registry {
         }
     }
 
+    /// Returns the running instance that [`backend`](Self::backend) would return for a name; `None` if there is none.
+    pub(super) fn opened(&self, name: &str) -> Option<BackendHandle> {
+        if let Some(slot) = self.slot(name) {
+            return slot.opened(&slot.resolved(&OpenOptions::default()));
+        }
+        if is_stack(name) || CombinedRegistration::of_name(name).is_some() {
+            return self.stacked.opened(name);
+        }
+        let (backend, options) = named::split(name, &OpenOptions::default()).ok()?;
+        let slot = self.slot(backend)?;
+        slot.opened(&slot.resolved(&options))
+    }
+
     /// Returns the error for the name of a backend that is not linked.
-    fn missing(&self, name: &str) -> Error {
+    pub(super) fn missing(&self, name: &str) -> Error {
         let part = named::backend_of(name);
         let is_layer = super::stack::LayerRegistration::all().iter().any(|layer| layer.name == part);
         match is_layer {
@@ -324,10 +337,13 @@ impl Registry {
     }
 
     /// Returns the probable spelling of a name with wrong punctuation: `gpu(tile=64)` for `gpu tile=64`, `first_of(gpu,
-    /// cpu)` for `gpu; cpu`.
+    /// cpu)` for `gpu; cpu`, `log+cpu` for `log cpu`.
     fn punctuated(&self, name: &str) -> Option<String> {
         let (first, rest) = name.split_once([' ', ';', ','])?;
         let (first, rest) = (first.trim(), rest.trim_matches([' ', ';', ',', '(', ')']));
+        if LayerRegistration::all().iter().any(|layer| layer.name == first) {
+            return self.slot(rest).map(|_| format!("{first}+{rest}"));
+        }
         self.slot(first)?;
         match rest.contains('=') {
             true => Some(format!("{first}({rest})")),
@@ -387,10 +403,11 @@ impl Registry {
                 break begun;
             }
         };
-        match &slot.made {
-            Some(made) => (made.erased)(&options),
-            None => (slot.registration.erased)(&options),
-        }
+        let erased = match &slot.made {
+            Some(made) => (made.erased)(&options)?,
+            None => (slot.registration.erased)(&options)?,
+        };
+        Ok(erased.with_floats(options.narrow_floats))
     }
 
     /// Returns the options that the backend below the layers of a name accepts.
@@ -508,7 +525,7 @@ impl RegisteredBackend {
     /// Returns the key that identifies an instance while it is opened.
     fn place(&self, options: &OpenOptions) -> InstanceKey {
         let entry = std::ptr::from_ref(self).addr();
-        InstanceKey { entry, backend: self.registration.name, options: options.clone() }
+        InstanceKey { entry, backend: self.registration.name.into(), options: options.clone() }
     }
 
     fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {
@@ -571,7 +588,7 @@ impl RegisteredBackend {
 }
 
 /// Returns the error for a name that no linked backend has.
-pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Error {
+fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Error {
     Error::UnknownBackend {
         name: name.to_owned(),
         nearest: bb_ir::nearest(named::backend_of(name), linked.clone()).map(str::to_owned),

@@ -90,7 +90,7 @@ impl Runtime {
     pub fn open_with<B: Declared>(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         let backend = Runtime::constructed::<B>(options)?;
         open::check_types(B::NAME, backend.types())?;
-        if options.narrow_floats && backend.types().is_all() {
+        if options.narrow_floats && backend.has_every_type() {
             let option = OpenOption::NarrowFloats;
             return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS.to_vec() });
         }

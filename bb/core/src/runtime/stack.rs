@@ -3,9 +3,11 @@
 //! A crate registers a layer with `bb::register_layer!`, like a backend. Each layer in a name wraps the part of the
 //! name to its right as an [`Erased`] backend, so that the code of the layer is compiled only once.
 
-use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::start_inner};
+use super::opening::{self, InstanceKey};
+use super::{BackendHandle, OpenOptions, named, open, registry, start::start_erased};
+use crate::contract::catch;
 use crate::layer::{Erased, Layer, interned};
-use crate::{Backend, BoxError, Error, OpenOption};
+use crate::{Backend, BoxError, Error, ErrorKind, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A layer with a name, for [`LayerRegistration::of`].
@@ -83,6 +85,12 @@ impl LayerRegistration {
                 "`RegisteredLayer::NAME` has lower-case letters, digits and single `-` between them, and begins with a letter"
             );
         }
+        const {
+            assert!(
+                are_options(L::OPTIONS),
+                "each name in `RegisteredLayer::OPTIONS` occurs once, has lower-case letters, digits and `_`, and begins with a letter"
+            );
+        }
         LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
@@ -118,6 +126,45 @@ const fn is_layer_name(name: &str) -> bool {
     before != b'-'
 }
 
+/// Returns whether the options that a layer declares itself have different names that can stand in the name of a backend.
+const fn are_options(mut options: &[OpenOption]) -> bool {
+    while let [first, rest @ ..] = options {
+        if let OpenOption::Own(own) = first
+            && (!is_option_name(own.name) || declares(rest, own.name))
+        {
+            return false;
+        }
+        options = rest;
+    }
+    true
+}
+
+/// Returns whether an option has this name.
+const fn declares(mut options: &[OpenOption], name: &str) -> bool {
+    while let [first, rest @ ..] = options {
+        if let OpenOption::Own(own) = first
+            && bb_ir::op::same(own.name, name)
+        {
+            return true;
+        }
+        options = rest;
+    }
+    false
+}
+
+/// Returns whether an option may have this name, as in `options(…)` of the derive.
+const fn is_option_name(name: &str) -> bool {
+    let [first, rest @ ..] = name.as_bytes() else { return false };
+    let mut rest = rest;
+    while let [byte, after @ ..] = rest {
+        if !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_') {
+            return false;
+        }
+        rest = after;
+    }
+    first.is_ascii_lowercase()
+}
+
 /// Returns whether a name contains layers.
 pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
@@ -131,8 +178,9 @@ pub(crate) fn is_stack(name: &str) -> bool {
 pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Error>) -> Result<Erased, Error> {
     let mut parts = named::stack(name);
     let mut stack = open(parts.pop().unwrap_or_default())?;
+    let floats = stack.floats;
     for part in parts.into_iter().rev() {
-        stack = on(stack, part)?;
+        stack = on(stack, part)?.with_floats(floats);
     }
     Ok(stack)
 }
@@ -165,8 +213,8 @@ impl Stacked {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; errors of options; [`Error::Unavailable`] with a layer's own
-    /// error.
+    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; errors of options; [`Error::LayerUnavailable`] with the error of
+    /// a layer's options, or its own error.
     pub(crate) fn open(
         &self,
         name: &str,
@@ -176,13 +224,20 @@ impl Stacked {
     ) -> Result<BackendHandle, Error> {
         self.kept(name, options, || {
             let stack = layered(name, |backend| open(backend, options))?;
-            if options.narrow_floats && stack.types().is_all() {
+            let floats = stack.floats;
+            if floats && stack.types().is_all() {
                 let (backend, option) = (interned(name.to_owned()), OpenOption::NarrowFloats);
                 return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
             }
             let name = interned(name.to_owned());
-            Ok(BackendHandle::new(start_inner(name, stack, options.narrow_floats)))
+            Ok(BackendHandle::new(start_erased(name, stack, floats)))
         })
+    }
+
+    /// Returns the usable instance with this name, opened without options besides those in the name; `None` if it was not
+    /// opened.
+    pub(super) fn opened(&self, name: &str) -> Option<BackendHandle> {
+        found(&self.lock().opened, &named::tidy(name), &OpenOptions::default())
     }
 
     /// Removes and returns the instances whose names contain the backend.
@@ -197,23 +252,33 @@ impl Stacked {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached instance with this name and these options. If there is none, creates it with `make`.
+    /// Returns the cached instance with this name and these options. If there is none, creates it with `make`. White space
+    /// between the parts of the name makes no difference.
     ///
     /// # Errors
     ///
-    /// The errors of `make`.
+    /// The errors of `make`; [`Error::OpenCycle`] if `make` needs the instance itself.
     pub(super) fn kept(
         &self,
         name: &str,
         options: &OpenOptions,
         make: impl FnOnce() -> Result<BackendHandle, Error>,
     ) -> Result<BackendHandle, Error> {
-        let kept = self.lock();
-        if let Some(handle) = found(&kept.opened, name, options) {
-            return Ok(handle);
-        }
-        let removals = kept.removals;
-        drop(kept);
+        let name = &*named::tidy(name);
+        let entry = std::ptr::from_ref(self).addr();
+        let place = InstanceKey { entry, backend: name.to_owned().into(), options: options.clone() };
+        let (_opening, removals) = loop {
+            let kept = self.lock();
+            if let Some(handle) = found(&kept.opened, name, options) {
+                return Ok(handle);
+            }
+            let removals = kept.removals;
+            drop(kept);
+            // If the thread that opened the stack has failed, this thread tries.
+            if let Some(begun) = opening::begin(&place)? {
+                break (begun, removals);
+            }
+        };
         let handle = make()?;
         // The lock was not held while the backend was constructed, because a constructor may open other stacks. If
         // another thread opened the same stack in the meantime, its instance is used.
@@ -237,7 +302,32 @@ impl Stacked {
 
 /// Builds the layer that a part of a name describes on top of a backend.
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
-    let (name, given) = named::split(part, &OpenOptions::default())?;
+    let layer = registered(named::backend_of(part))?;
+    let unavailable = |source: BoxError| Error::LayerUnavailable { layer: layer.name, source };
+    let (_, given) =
+        named::split(part, &OpenOptions::default()).map_err(|error| unavailable(error.into()))?;
+    if let Some(device) = &given.device {
+        let name = layer.name;
+        let problem = format!(
+            "the layer has no devices; the device stands behind the backend, as in `{name}+gpu:{device}`"
+        );
+        return Err(Error::Stack { name: part.to_owned(), problem });
+    }
+    let options = open::checked(layer.options, &given).map_err(|error| unavailable(error.into()))?;
+    catch(|| (layer.on)(inner, &options))
+        .unwrap_or_else(|message| {
+            let panicked = format!("it panicked: {message}");
+            Err(Error::layer(layer.name, "on", ErrorKind::Device, panicked).into())
+        })
+        .map_err(unavailable)
+}
+
+/// Returns the registration of the layer called `name`.
+///
+/// # Errors
+///
+/// [`Error::UnknownLayer`]; [`Error::DuplicateLayer`]; [`Error::Stack`] if a backend has the name, too.
+pub(super) fn registered(name: &str) -> Result<&'static LayerRegistration, Error> {
     let all = LayerRegistration::all();
     let mut found = all.iter().filter(|layer| layer.name == name);
     let Some(layer) = found.next() else {
@@ -255,9 +345,5 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
         let problem = "a layer and a backend have this name: rename one".to_owned();
         return Err(Error::Stack { name: layer.name.to_owned(), problem });
     }
-    let options = open::checked(layer.name, layer.options, &given)?;
-    bridge::construct(layer.name, || (layer.on)(inner, &options)).map_err(|error| match error {
-        Error::Unavailable { backend, source, .. } => Error::LayerUnavailable { layer: backend, source },
-        other => other,
-    })
+    Ok(layer)
 }

@@ -3,9 +3,8 @@
 use super::{BackendRuntime, Runtime};
 use crate::Backend;
 use crate::ext::{FamilyTable, Kernels, Owned};
-use crate::layer::{InnerBackend, kept_tables};
+use crate::layer::{Erased, InnerBackend, kept_tables};
 use crate::narrow::Narrowed;
-use std::any::Any;
 use std::sync::Arc;
 
 /// The identity of a started backend.
@@ -33,12 +32,13 @@ pub(crate) fn start<B: Backend + 'static>(
     families: &'static [FamilyTable<B>],
     floats: bool,
 ) -> Arc<dyn BackendRuntime> {
-    let narrows = !backend.types().is_all();
-    let owned = Arc::new(Owned { backend, tables: families });
-    match narrows {
-        true => started(owned.clone(), owned, identity, floats),
-        false => Runtime::start(owned, identity),
-    }
+    started(Arc::new(Owned { backend, tables: families }), identity, floats)
+}
+
+/// Starts the layers and the backend of a name, like [`start_inner`]. The runtime calls the outermost layer directly.
+pub(super) fn start_erased(name: &'static str, stack: Erased, floats: bool) -> Arc<dyn BackendRuntime> {
+    let identity = Identity { name, version: stack.version(), path: std::any::type_name::<Erased>() };
+    started(stack.kernels, identity, floats)
 }
 
 /// Starts a backend or a layer under a name. If the backend lacks element types, the runtime emulates them, if that is
@@ -62,14 +62,12 @@ pub(super) fn start_as<B: InnerBackend>(
     start(backend, identity, tables, floats)
 }
 
-/// Starts a backend with an adapter that emulates the element types that it lacks. This part of [`start`] is not generic.
-fn started(
-    kernels: Arc<dyn Kernels>,
-    own: Arc<dyn Any + Send + Sync>,
-    identity: Identity,
-    floats: bool,
-) -> Arc<dyn BackendRuntime> {
+/// Starts a backend. If it refuses element types, an adapter emulates them. This part of [`start`] is not generic.
+fn started(kernels: Arc<dyn Kernels>, identity: Identity, floats: bool) -> Arc<dyn BackendRuntime> {
+    if !kernels.refuses_types() {
+        return Runtime::start(kernels, identity);
+    }
     let tables = kept_tables::<Narrowed>(&kernels.natives());
-    let backend = Narrowed::new(kernels, own, floats);
+    let backend = Narrowed::new(kernels, floats);
     Runtime::start(Arc::new(Owned { backend, tables }), identity)
 }

@@ -1,0 +1,218 @@
+//! Tests of layers that names contain, of layers over every element type, and of layers that call or open themselves.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use super::layers::Passing;
+use bb::ext::NnOp;
+use bb::{
+    BackendHandle, CompileOptions, DataType, Erased, InnerBackend, LayerCall, Module, Outputs, Primitive,
+};
+use bb_cpu::Cpu;
+use bb_tests::few::Few;
+use std::sync::{Arc, Mutex};
+
+/// Notes the element types that its operations get.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, extensions(Nn))]
+struct Spy<B> {
+    inner: B,
+    seen: Arc<Mutex<Vec<(&'static str, DataType)>>>,
+}
+
+impl<B: InnerBackend> Spy<B> {
+    fn note(&self, method: &'static str, x: &B::Tensor) {
+        self.seen.lock().unwrap().push((method, bb::Tensor::dtype(x)));
+    }
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Spy<B> {
+    fn add(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.note("add", a);
+        self.inner.add(a, b)
+    }
+}
+
+#[bb::native]
+impl<B: InnerBackend> bb::ext::Nn for Spy<B> {
+    /// The magnitude, so that results show that this method computed them.
+    fn relu(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.note("relu", x);
+        self.inner.abs(x)
+    }
+}
+
+#[test]
+fn a_layer_over_every_type_gets_the_types_of_the_call() {
+    let seen: Arc<Mutex<Vec<(&'static str, DataType)>>> = Arc::default();
+    let spy = || Spy { inner: Erased::new(Few::least()).with_every_type(), seen: seen.clone() };
+    let stacks = [
+        BackendHandle::start("spy", spy()),
+        // A layer on top of it gets them, too.
+        BackendHandle::start("over", Passing { inner: Erased::new(spy()).with_every_type() }),
+    ];
+    for on in stacks {
+        let x = on.tensor(&[2], &[-3i64 << 40, 1]).unwrap();
+        let elements = |y: &bb::Value| on.to_host(y).unwrap().as_slice::<i64>().unwrap().to_vec();
+        let sum = on.call(Primitive::Add.spec(), &[Some(&x), Some(&x)], &[]).unwrap();
+        assert_eq!(elements(&sum[0]), [-3 << 41, 2]);
+        let magnitude = on.call(NnOp::Relu.spec(), &[Some(&x)], &[]).unwrap();
+        assert_eq!(elements(&magnitude[0]), [3 << 40, 1]);
+        let graph = bb::trace(&[("x", DataType::I64, &[2])], |on, inputs| {
+            Ok(vec![bb::Backend::add(on, &inputs[0], &inputs[0])?])
+        });
+        let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+        let program = on.compile(module, &CompileOptions::default()).unwrap();
+        assert_eq!(elements(&program.run(&[Some(&x)]).unwrap()[0]), [-3 << 41, 2]);
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(seen, [("add", DataType::I64), ("relu", DataType::I64), ("add", DataType::I64)]);
+    }
+}
+
+#[test]
+fn a_named_layer_is_found_by_its_type() {
+    let registry = bb::Registry::builder().declared::<Cpu>().build();
+    let few = bb::Added {
+        name: "few",
+        version: "1",
+        path: "tests::Few",
+        options: &[],
+        origin: bb::BackendOrigin::Registered,
+    };
+    registry.add(few, |_| -> Result<_, bb::BoxError> { Ok(Few::least()) }).unwrap();
+    for name in ["passing+cpu", "passing+few"] {
+        let on = registry.backend(name).unwrap();
+        let x = on.tensor(&[1], &[2f32]).unwrap();
+        let layer = on.typed::<Passing<Erased>>().unwrap();
+        let y = layer.erase(bb::Backend::neg(layer.backend(), &layer.restore(&x).unwrap()).unwrap());
+        assert_eq!(on.to_host(&y).unwrap().as_slice::<f32>().unwrap(), [-2.0], "{name}");
+    }
+}
+
+/// Returns an error and its causes, joined by colons.
+fn told(error: &bb::Error) -> String {
+    let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// A layer that opens itself, fails or panics when it is opened.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Opening {
+    inner: Erased,
+}
+
+#[bb::layer]
+impl bb::Layer for Opening {}
+
+impl bb::RegisteredLayer for Opening {
+    const NAME: &'static str = "opening";
+    const ABOUT: &'static str = "opens itself";
+    const OPTIONS: &'static [bb::OpenOption] = &[bb::OpenOption::Own(bb::OwnOption::new(
+        "panics",
+        bb::OptionDefault::Bool(false),
+        "whether it panics instead",
+    ))];
+
+    fn on(inner: Erased, options: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        if options.own("panics")? {
+            panic!("out of paper");
+        }
+        bb::backend("opening + cpu")?;
+        Ok(Opening { inner })
+    }
+}
+
+bb::register_layer!(Opening);
+
+#[test]
+fn layers_that_cannot_be_opened_say_why() {
+    for (name, expected) in [
+        (
+            "opening+cpu",
+            "layer `opening` cannot be opened: backend `opening+cpu` is opened by its own constructor",
+        ),
+        (
+            "opening(panics=true)+cpu",
+            "layer `opening` cannot be opened: layer `opening` failed in `on`: it panicked: out of paper",
+        ),
+        (
+            "opening(panic=true)+cpu",
+            "layer `opening` cannot be opened: there is no option `panic` (did you mean `panics`?); there are `panics`",
+        ),
+        (
+            "opening(panics=perhaps)+cpu",
+            "layer `opening` cannot be opened: the option `panics` is `perhaps`; expected `true` or `false`",
+        ),
+        (
+            "opening(threads=2)+cpu",
+            "layer `opening` cannot be opened: there is no option `threads`; there are `panics`",
+        ),
+        (
+            "passing:1+cpu",
+            "`passing:1`: the layer has no devices; the device stands behind the backend, as in `passing+gpu:1`",
+        ),
+    ] {
+        assert_eq!(told(&bb::backend(name).unwrap_err()), expected);
+    }
+}
+
+#[test]
+fn a_layer_and_a_backend_without_a_plus_between_them_are_corrected() {
+    for name in ["passing cpu", "passing,cpu", "passing, cpu"] {
+        let error = told(&bb::backend(name).unwrap_err());
+        let expected = format!("no backend is called `{name}` (did you mean `passing+cpu`?)");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn a_bound_stack_is_found_by_each_of_its_names() {
+    let [stack, cpu] = ["passing+cpu(threads=1)", "cpu(threads=3)"].map(|name| bb::backend(name).unwrap());
+    assert_eq!(bb::backend("passing + cpu( threads=1 )").unwrap().owner(), stack.owner());
+    let backends = bb::Backends::new([stack.clone(), cpu.clone()]);
+    for name in ["passing+cpu(threads=1)", " passing + cpu( threads = 1 )"] {
+        assert_eq!(backends.named(name).unwrap().owner(), stack.owner(), "{name}");
+    }
+    assert_eq!(backends.named("cpu(threads=3)").unwrap().owner(), cpu.owner());
+    let refused = |name: &str| told(&bb::Backends::new([cpu.clone()]).named(name).unwrap_err());
+    assert_eq!(
+        refused("passing+cpu"),
+        "backend `passing+cpu` is not bound here, where `cpu` is bound: write `.backend(bb::backend(\"passing+cpu\")?)` before \
+         `.ready()`"
+    );
+    assert!(refused("passin+cpu").starts_with("no layer is called `passin` (did you mean `passing`?)"));
+    assert_eq!(
+        refused("passing"),
+        "`passing`: `passing` is a layer, and a backend stands last, as in `passing+cpu`"
+    );
+}
+
+/// Calls its own method instead of the inner backend's.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Endless<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Endless<B> {
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        match call.operand(0) {
+            Some(x) => Ok(Outputs::from_iter([bb::Backend::neg(self, x)?])),
+            None => call.run(),
+        }
+    }
+}
+
+#[test]
+fn a_layer_whose_hook_calls_itself_is_an_error() {
+    let on = BackendHandle::start("endless", Endless { inner: Cpu::new() });
+    let x = on.tensor(&[1], &[1f32]).unwrap();
+    for _ in 0..2 {
+        let error = told(&on.call(Primitive::Exp.spec(), &[Some(&x)], &[]).unwrap_err());
+        let expected = "calls itself again and again, last for `neg`: within it, call `call.run()`, or the method of the inner backend, \
+                        as in `self.inner.neg(…)`";
+        assert!(error.contains(expected), "{error}");
+    }
+}
