@@ -98,8 +98,8 @@ impl NotRun {
             std::iter::successors(Some(failure as &dyn std::error::Error), |error| error.source());
         let lacking =
             causes.find_map(|error| match error.downcast_ref::<Error>().or_else(|| on.wrapped(error)) {
-                Some(Error::NoPrimitive { op }) => Some(NotRun::Primitive(*op)),
-                Some(Error::NoMethod { method, .. }) => Some(NotRun::Unwritten(*method)),
+                Some(Error::NoPrimitive { op }) => Some(NotRun::Primitive(op)),
+                Some(Error::NoMethod { method, .. }) => Some(NotRun::Unwritten(method)),
                 _ => None,
             });
         // If the model ran, a wrong output is a failure, even if the backend declines a node.
