@@ -281,7 +281,7 @@ fn reason(declined: &Declined) -> String {
         },
         Declined::Host => "it would run on the host; the option `host` claims such nodes".to_owned(),
         Declined::Lowered => "it is not native to the backend".to_owned(),
-        Declined::Unchecked => "its element types are not known before it runs".to_owned(),
+        Declined::Unchecked(unknown) => unknown.to_string(),
         Declined::GivenUp(reason) => (*reason).to_owned(),
         other => format!("{other:?}"),
     }
