@@ -193,7 +193,7 @@ fn named(option: &str, name: &str) -> Result<Instructions, bb::Error> {
 /// # Errors
 ///
 /// [`bb::Error::OptionValue`] if the name or the environment variable is not in [`NAMED`]; [`bb::Error::OptionRefused`] if the processor
-/// lacks the instructions, or if the process already uses those of another name.
+/// lacks the instructions, or if the process already uses instructions of another name.
 pub(crate) fn choose(name: &str) -> Result<(), bb::Error> {
     if name.is_empty() {
         if let Ok(name) = std::env::var(VARIABLE) {

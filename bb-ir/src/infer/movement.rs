@@ -139,7 +139,7 @@ pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>
     reshape(shape, &countable(op, out)?)
 }
 
-/// Returns the error for a -1 at the index `open` of a shape, for which no whole extent is left beside the other extents.
+/// Returns the error for a -1 at the index `open` of a shape, if the product of the other extents does not divide the number of elements.
 #[cold]
 fn indivisible<E: Extent>(shape: &[E], others: &[E], open: usize) -> Error {
     let listed = |extents: Vec<String>| format!("[{}]", extents.join(", "));

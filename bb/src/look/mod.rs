@@ -23,7 +23,7 @@ pub(crate) struct Looked {
     pub(crate) used: bool,
     pub(crate) how: How,
     pub(crate) missing: Vec<Missing>,
-    /// The facts that are unknown before inputs are passed and on which the element types of the node may depend; `None` if it was
+    /// The facts that are unknown before inputs are passed and that may determine the element types of the node; `None` if it was
     /// analysed.
     pub(crate) unchecked: Option<UnknownList>,
     pub(crate) exceeding: Vec<NarrowError>,

@@ -1,4 +1,4 @@
-//! Traces a node alone, with stand-ins for everything about its operands that is known only when the graph runs: ranks, extents and
+//! Traces a single node, with stand-ins for everything about its operands that is known only when the graph runs: ranks, extents and
 //! elements.
 //!
 //! The element types of a node's operations rarely depend on these, but a trace needs operands that fit each other, the constants and the
@@ -30,7 +30,7 @@ const GREATEST: i64 = 1 << 16;
 const ELEMENTS: [Option<(usize, bool)>; 5] =
     [None, Some((1, false)), Some((1, true)), Some((0, false)), Some((0, true))];
 
-/// A trace of a node alone: the graph without its other nodes, the trace, and the results.
+/// A trace of a single node: the graph without its other nodes, the trace, and the results.
 pub(super) type Alone = (Arc<Resolved>, SegmentTrace, Vec<ValueId>);
 
 /// An operand that is computed when the graph runs.
@@ -49,7 +49,7 @@ enum Extent {
     StandIn(usize),
 }
 
-/// A node with the facts about its operands from which stand-ins are chosen.
+/// A node, and the facts about its operands that determine the stand-ins.
 pub(super) struct StandIns {
     alone: Arc<Resolved>,
     operands: Vec<Operand>,

@@ -2,7 +2,7 @@
 //! inferred types.
 //!
 //! Unknown extents are replaced by assumed ones, because element types rarely depend on them. If a node cannot be traced with
-//! them, or needs elements, it is traced alone with stand-ins that fit it, and tracing continues after it with the inferred types
+//! them, or needs elements, it is traced as a single node with stand-ins that fit it, and tracing continues after it with the inferred types
 //! of its results. Bodies and branches that cannot be traced in place are traced separately.
 
 use super::begin::{Begin, results};
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) steps: Option<usize>,
     /// The reasons why the node, or a node inside it, cannot run.
     pub(super) wrong: Vec<Missing>,
-    /// If some element types of the node are unknown before inputs are passed, the facts on which they may depend.
+    /// If some element types of the node are unknown before inputs are passed, the facts that may determine them.
     pub(super) unchecked: Option<UnknownList>,
     /// The operations whose results may leave the range of the integer type that the backend uses for them.
     pub(super) exceeding: Vec<NarrowError>,
@@ -374,7 +374,7 @@ impl Look<'_> {
         }
     }
 
-    /// Traces a node that ended a segment alone, with stand-ins for everything about its operands that is unknown. Returns whether a trace
+    /// Traces only the node that ended a segment, with stand-ins for everything about its operands that is unknown. Returns whether a trace
     /// succeeded.
     fn with_stand_ins(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &SegmentTrace) -> bool {
         let stand_ins = StandIns::of(resolved, start, &results(&start.live, traced));

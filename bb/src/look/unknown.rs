@@ -44,7 +44,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// The facts on which the operations of a node may depend and that are known only when the graph runs. Empty if the node could not be
+/// Facts that may determine the operations of a node and that are known only when the graph runs. Empty if the node could not be
 /// analysed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnknownList(pub Vec<Unknown>);
