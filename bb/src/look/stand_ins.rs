@@ -13,8 +13,17 @@ use bb_ir::{DataType, Limits, Shape, TensorData};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The maximum number of traces of one node, for each assumed rank.
-const TRACES: usize = 512;
+/// The maximum number of lists of extents that are tried for one node, for each assumed rank.
+const LISTS: usize = 512;
+
+/// The maximum number of traces with stand-ins of one graph.
+pub(super) const TRACES: usize = 1 << 14;
+
+/// The maximum number of different extents that are tried for one operand.
+const MOST: usize = 12;
+
+/// The maximum number of integers in an attribute that may be extents. Longer lists are tables, for example of trees.
+const FEW: usize = 8;
 
 /// The ranks that are assumed for operands of unknown rank, after the ranks of the other operands.
 const RANKS: [usize; 6] = [2, 3, 4, 1, 5, 0];
@@ -101,7 +110,9 @@ impl StandIns {
         numbers.extend(attributes(node));
         numbers.extend(found.ranks.iter().flat_map(|rank| [*rank, 2 * rank]));
         found.ranks.extend(RANKS);
-        found.extents = distinct(numbers.into_iter().filter(|n| *n > 0).chain(EXTENTS));
+        found.extents = distinct(numbers.into_iter().filter(|n| *n > 0));
+        found.extents.truncate(MOST - EXTENTS.len());
+        found.extents = distinct(found.extents.into_iter().chain(EXTENTS));
         found.ranks = match found.operands.iter().any(|operand| operand.shape.is_none()) {
             true => distinct(found.ranks),
             false => vec![0],
@@ -109,13 +120,14 @@ impl StandIns {
         Some(found)
     }
 
-    /// Traces the node with one stand-in after another. Returns the first trace that succeeds.
-    pub(super) fn trace(&self, settings: &Settings) -> Option<Alone> {
+    /// Traces the node with one stand-in after another. Returns the first trace that succeeds. `left` is the number of traces that are
+    /// still allowed.
+    pub(super) fn trace(&self, settings: &Settings, left: &mut usize) -> Option<Alone> {
         self.ranks.iter().find_map(|rank| {
             let (shapes, count) = self.extents_of(*rank);
             assignments(&self.extents, count)
-                .take(TRACES)
-                .find_map(|extents| self.with_extents(&shapes, &extents, settings))
+                .take(LISTS)
+                .find_map(|extents| self.with_extents(&shapes, &extents, settings, left))
         })
     }
 
@@ -144,7 +156,13 @@ impl StandIns {
         (shapes, count)
     }
 
-    fn with_extents(&self, shapes: &[Vec<Extent>], extents: &[usize], settings: &Settings) -> Option<Alone> {
+    fn with_extents(
+        &self,
+        shapes: &[Vec<Extent>],
+        extents: &[usize],
+        settings: &Settings,
+        left: &mut usize,
+    ) -> Option<Alone> {
         let extent = |extent: &Extent| match extent {
             Extent::Known(extent) => Some(*extent),
             Extent::StandIn(index) => extents.get(*index).copied(),
@@ -152,6 +170,7 @@ impl StandIns {
         let shapes: Vec<Shape> =
             shapes.iter().map(|shape| shape.iter().map(extent).collect()).collect::<Option<_>>()?;
         for elements in ELEMENTS {
+            *left = left.checked_sub(1)?;
             match self.attempt(&shapes, elements, settings)? {
                 (traced, Explored::Returned(values)) => return Some((self.alone.clone(), traced, values)),
                 // The node needs elements of an operand.
@@ -217,7 +236,7 @@ fn attributes(node: &Node) -> Vec<usize> {
     for (_, attribute) in node.attributes.iter() {
         let ints = match attribute {
             Attribute::Int(n) => std::slice::from_ref(n),
-            Attribute::Ints(ints) => ints,
+            Attribute::Ints(ints) if ints.len() <= FEW => ints,
             _ => &[],
         };
         let usable = ints.iter().filter(|n| (1..=GREATEST).contains(*n));

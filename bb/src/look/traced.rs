@@ -6,7 +6,7 @@
 //! of its results. Bodies and branches that cannot be traced in place are traced separately.
 
 use super::begin::{Begin, results};
-use super::stand_ins::StandIns;
+use super::stand_ins::{StandIns, TRACES};
 use super::unknown::{UnknownList, unknown};
 use crate::BackendRuntime;
 use crate::NarrowError;
@@ -69,7 +69,16 @@ pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntim
     };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
-        let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
+        let mut look = Look {
+            on,
+            settings: &settings,
+            extents,
+            exact: true,
+            failed: 0,
+            seen,
+            traces: TRACES,
+            owner: None,
+        };
         look.inputs(&resolved, &part.inputs);
         look
     };
@@ -111,6 +120,8 @@ struct Look<'a> {
     /// The number of nodes that failed, perhaps because of assumed extents.
     failed: usize,
     seen: Vec<Seen>,
+    /// The number of traces with stand-ins that are still allowed.
+    traces: usize,
     /// While a subgraph is traced, the node of the outermost graph that contains it.
     owner: Option<usize>,
 }
@@ -378,7 +389,9 @@ impl Look<'_> {
     /// succeeded.
     fn with_stand_ins(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &SegmentTrace) -> bool {
         let stand_ins = StandIns::of(resolved, start, &results(&start.live, traced));
-        let Some((alone, traced, values)) = stand_ins.and_then(|all| all.trace(self.settings)) else {
+        let Some((alone, traced, values)) =
+            stand_ins.and_then(|all| all.trace(self.settings, &mut self.traces))
+        else {
             return false;
         };
         // The number of operations may depend on the stand-ins.

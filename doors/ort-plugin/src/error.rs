@@ -185,7 +185,7 @@ impl PluginError {
 }
 
 fn perhaps(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+    nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"))
 }
 
 fn own_options() -> String {
@@ -206,4 +206,37 @@ impl From<bb::ir::Error> for PluginError {
 /// Formats an error and its causes on one line.
 pub(crate) fn line(error: &(dyn std::error::Error + 'static)) -> String {
     bb_core::error::causes(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_lists_those_of_the_plugin_and_of_the_backend() {
+        let error = PluginError::UnknownOption {
+            option: "hosts".to_owned(),
+            nearest: Some("host".to_owned()),
+            backend: "the backend `chip` takes `tile`".to_owned(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "the provider has no option `hosts` (did you mean `host`?); it takes `backend`, `host`, `native_only`, `report`, `limits.NAME`, and \
+             the backend `chip` takes `tile`"
+        );
+        assert_eq!(error.code(), code::INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn an_error_has_the_code_of_its_kind() {
+        assert_eq!(PluginError::NoValue { name: "x".to_owned() }.code(), code::INVALID_ARGUMENT);
+        let refused = bb::Error::OptionRefused {
+            option: "level".to_owned(),
+            got: "avx512".to_owned(),
+            source: "the processor lacks it".into(),
+        };
+        assert_eq!(PluginError::from(refused).code(), code::INVALID_ARGUMENT);
+        let source = bb::Error::layer("limit", "constant", ErrorKind::Limit, "too large");
+        assert_eq!(PluginError::Run { kind: ErrorKind::Limit, source }.code(), code::FAIL);
+    }
 }
