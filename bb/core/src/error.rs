@@ -37,7 +37,8 @@ pub use wrong_result::WrongResult;
 
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
-    no_backend, no_folder, of_backend, options, partner, perhaps, quoted, renamed, returned, taken, through, unavailable,
+    no_backend, no_folder, of_backend, options, partner, perhaps, quoted, renamed, returned, taken, through,
+    unavailable,
 };
 
 use crate::number::NumberError;
