@@ -54,7 +54,7 @@ pub use bb_core::{
     ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status,
     Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, WrongResult, backend, backend_with, bf16,
     call_primitive, check_threads, compile_layer, compile_whole_graph, decode, f16, forward_to_call,
-    forward_to_execute, gradient, gradient_with_seed, layer, limit_process_plans, linked_backends,
+    forward_to_execute, gradient, gradient_with_seed, is_trial, layer, limit_process_plans, linked_backends,
     most_threads, native, operation, pass_names, register_layer, supports_device,
 };
 #[doc(inline)]

@@ -66,7 +66,7 @@ pub(crate) struct PlacedNode {
 impl PlacedNode {
     pub(crate) fn report(self, graph: &Graph, node: &Node) -> NodePlacement {
         let executor = Executor::Backend { name: self.backend.to_owned(), how: self.looked.how };
-        let (node, checked) = (NodeInfo::of(graph, node), self.looked.checked);
+        let (node, checked) = (NodeInfo::of(graph, node), self.looked.unchecked.is_none());
         NodePlacement { node, executor, checked, passed_over: self.passed_over }
     }
 }

@@ -17,10 +17,8 @@ pub enum CpuError {
     Limit(#[source] bb::services::Pressure),
 
     /// Kernels cannot use the requested level of instructions.
-    #[error("kernels cannot use the instructions `{asked}`: they use `{found}`, {why}")]
+    #[error("kernels use the instructions `{found}`, {why}")]
     Level {
-        /// The requested level.
-        asked: &'static str,
         /// The level that is used.
         found: &'static str,
         /// The reason.

@@ -192,9 +192,9 @@ fn named(option: &str, name: &str) -> Result<Instructions, bb::Error> {
 ///
 /// # Errors
 ///
-/// [`bb::Error::OptionValue`] if the name or the environment variable is not in [`NAMED`]; [`CpuError::Level`] if the processor lacks the
-/// instructions, or if the process already uses others.
-pub(crate) fn choose(name: &str) -> Result<(), bb::BoxError> {
+/// [`bb::Error::OptionValue`] if the name or the environment variable is not in [`NAMED`]; [`bb::Error::OptionRefused`] if the processor
+/// lacks the instructions, or if the process already uses instructions of another name.
+pub(crate) fn choose(name: &str) -> Result<(), bb::Error> {
     if name.is_empty() {
         if let Ok(name) = std::env::var(VARIABLE) {
             named(VARIABLE, &name)?;
@@ -203,17 +203,15 @@ pub(crate) fn choose(name: &str) -> Result<(), bb::BoxError> {
     }
     let asked = named("level", name)?;
     let refused = |found: Instructions, why| {
-        Err(CpuError::Level { asked: asked.name(), found: found.name(), why }.into())
+        let source = Box::new(CpuError::Level { found: found.name(), why });
+        Err(bb::Error::OptionRefused { option: "level".to_owned(), got: asked.name().to_owned(), source })
     };
     if !asked.supported() {
-        return refused(all(), "which is all that the processor has");
+        return refused(all(), "because the processor has no others");
     }
     match settle(asked) {
-        now if now == asked => Ok(()),
-        now if now.name() == asked.name() => {
-            refused(now, "and what else the processor has, with which this process began")
-        }
-        now => refused(now, "with which this process began"),
+        now if now.name() == asked.name() => Ok(()),
+        now => refused(now, "because the process began with them"),
     }
 }
 
@@ -312,7 +310,12 @@ mod tests {
     fn the_level_is_chosen_once() {
         let now = chosen();
         for &(name, asked) in NAMED {
-            assert_eq!(choose(name).is_ok(), now == asked, "{asked:?}");
+            let chosen_again = choose(name);
+            assert_eq!(chosen_again.is_ok(), now.name() == name, "{asked:?}");
+            if let Err(error) = chosen_again {
+                assert_eq!(error.to_string(), format!("the option `level` cannot be `{name}`"));
+                assert_eq!(error.kind(), bb::ErrorKind::Configuration);
+            }
             assert_eq!(chosen(), now);
         }
         let unknown = choose("avx1024").map_err(|error| error.to_string());

@@ -251,7 +251,7 @@ impl bb::RegisteredLayer for Fault<Erased> {
             at,
             seed: options.own("seed")?,
             op: Some(op).filter(|op| !op.is_empty()),
-            delay: Duration::try_from_secs_f64(options.own("seconds")?)?,
+            delay: crate::duration("seconds", options.own("seconds")?)?,
         };
         Ok(Fault::new(inner, options))
     }

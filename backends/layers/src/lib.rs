@@ -45,7 +45,21 @@ pub use replay::Replay;
 #[cfg(feature = "tracing")]
 pub use spans::Spans;
 
-use bb::Tensor;
+use bb::{Error, Tensor};
+use std::time::Duration;
+
+/// Returns the duration in an option.
+///
+/// # Errors
+///
+/// [`Error::OptionValue`] if the number is negative or too large.
+fn duration(option: &str, seconds: f64) -> Result<Duration, Error> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| Error::OptionValue {
+        option: option.to_owned(),
+        expected: "a number of seconds, at least 0",
+        got: seconds.to_string(),
+    })
+}
 
 /// Returns the size in bytes of a tensor's elements on the host; 0 for strings, whose size is not known.
 fn bytes_of(x: &impl Tensor) -> u64 {

@@ -72,6 +72,8 @@ pub enum LimitError {
 
 /// Refuses operations beyond limits on their number, their total duration, and the size of a result.
 ///
+/// Calls that only find out which element types the backend supports ([`bb::is_trial`]) are not limited and do not count.
+///
 /// The duration is checked before an operation starts, not while it runs. The size of a result is the size of its
 /// elements on the host.
 #[derive(bb::Backend)]
@@ -106,6 +108,10 @@ impl<B> Limit<B> {
 #[bb::layer]
 impl<B: InnerBackend> bb::Layer for Limit<B> {
     fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        // A refused trial would mean that the backend lacks the operation.
+        if bb::is_trial() {
+            return call.run();
+        }
         let op = call.spec().method;
         let refused = |error: LimitError| Error::layer("limit", op, ErrorKind::Limit, error);
         self.begin().map_err(refused)?;
@@ -143,13 +149,16 @@ impl bb::RegisteredLayer for Limit<Erased> {
     /// The option `memory` sets a limit in the backend's memory service, so the backend must have that service.
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
         if let Some(bytes) = options.memory {
-            let memory = bb::Backend::memory(&inner)
-                .ok_or("the backend has no service of memory that could be limited")?;
+            let memory = bb::Backend::memory(&inner).ok_or_else(|| Error::OptionRefused {
+                option: OpenOption::Memory.to_string(),
+                got: bytes.to_string(),
+                source: "the backend has no memory service, which would apply the limit".into(),
+            })?;
             memory.set_limit(Some(bytes))?;
         }
         let given = |name: &str| Ok::<_, Error>(Some(options.own::<u64>(name)?).filter(|limit| *limit > 0));
         let seconds: f64 = options.own("seconds")?;
-        let time = Duration::try_from_secs_f64(seconds)?;
+        let time = crate::duration("seconds", seconds)?;
         let limits = Limits {
             calls: given("calls")?,
             result: given("result")?,

@@ -91,6 +91,15 @@ fn limits_refuse_and_say_what() {
     let large = BackendHandle::start("large", Limit::new(Cpu::new(), Limits::default().with_result(8)));
     assert!(large.tensor(&[2], &[1f32, 2.0]).is_ok());
     assert_eq!(large.error_kind(&large.tensor(&[3], &[1f32; 3]).unwrap_err()), ErrorKind::Limit);
+    // Finding out which element types a backend supports counts nothing, and no limit makes a type unsupported.
+    let tight = Limits::default().with_calls(1).with_result(8);
+    let tight = BackendHandle::start("tight", Limit::new(Cpu::new(), tight));
+    let report = bb::coverage::Coverage::of(&module(), tight.runtime());
+    assert!(report.missing().0.is_empty(), "{report}");
+    let small = Limits::default().with_result(0);
+    let small = BackendHandle::start("small", Limit::new(Cpu::new(), small));
+    assert!(bb::coverage::Coverage::of(&module(), small.runtime()).missing().0.is_empty());
+    assert!(tight.tensor(&[2], &[1f32, 2.0]).is_ok());
     let late = Limits::default().with_time(Duration::from_nanos(1));
     let late = BackendHandle::start("late", Limit::new(Cpu::new(), late));
     let x = late.tensor(&[2], &[1f32, 2.0]).unwrap();
@@ -233,6 +242,22 @@ fn names_put_layers_on_backends() {
         assert_eq!(error.kind(), ErrorKind::Configuration);
     }
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));
+    // `reference` has no memory service.
+    for (name, expected) in [
+        (
+            "limit(memory=1K)+reference",
+            "layer `limit` cannot be opened: the option `memory` cannot be `1024`: the backend has no memory service, which would apply the \
+             limit",
+        ),
+        (
+            "limit(seconds=-1)+cpu",
+            "layer `limit` cannot be opened: the option `seconds` is `-1`; expected a number of seconds, at least 0",
+        ),
+    ] {
+        let error = bb::backend(name).unwrap_err();
+        assert_eq!(bb_core::error::causes(&error), expected);
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+    }
     let error = bb::backend("fault(rate=1, op=mat_mul)+cpu").unwrap_err();
     assert!(
         bb_core::error::causes(&error).contains("did you mean `matmul`?"),

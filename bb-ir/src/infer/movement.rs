@@ -91,7 +91,8 @@ impl<E: Extent> Target<E> {
 /// # Errors
 ///
 /// [`Error::Param`] if an extent is below -1, if -1 occurs twice or together with a zero that makes it ambiguous, or if a 0 is at
-/// an index that is not a dimension of the operand; [`Error::Overflow`] or [`Error::Shapes`] if the number of elements differs.
+/// an index that is not a dimension of the operand; [`Error::Overflow`], [`Error::Shapes`] or [`Error::Dims`] if the number of elements
+/// differs.
 ///
 /// Source: ONNX `Reshape`, opset 14 and newer (`allowzero`), 5 and newer otherwise.
 pub fn resolve_reshape<E: Extent>(shape: &[E], to: &[i64], allow_zero: bool) -> Result<Extents<E>, Error> {
@@ -129,13 +130,23 @@ pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>
         let rest = match quotient(shape, &out) {
             // The division has a remainder.
             None if current(shape).is_some() && current(&out).is_some() => {
-                return Err(mismatch(op, &[shape, &out]));
+                return Err(indivisible(shape, &out, open));
             }
-            rest => E::or_unknown(rest, || mismatch(op, &[shape, &out]))?,
+            rest => E::or_unknown(rest, || indivisible(shape, &out, open))?,
         };
         out.insert(open, rest);
     }
     reshape(shape, &countable(op, out)?)
+}
+
+/// Returns the error for a -1 at the index `open` of a shape, if the product of the other extents does not divide the number of elements.
+#[cold]
+fn indivisible<E: Extent>(shape: &[E], others: &[E], open: usize) -> Error {
+    let listed = |extents: Vec<String>| format!("[{}]", extents.join(", "));
+    let mut to: Vec<String> = others.iter().map(E::to_string).collect();
+    to.insert(open.min(to.len()), "-1".to_owned());
+    let from = listed(shape.iter().map(E::to_string).collect());
+    Error::Dims { op: "reshape", shapes: format!("{from} and {}", listed(to)) }
 }
 
 #[cold]
@@ -181,6 +192,8 @@ mod tests {
         for to in [&[-1, -1][..], &[-2, 3], &[5, -1], &[0, 0, 0, 0]] {
             assert!(resolve_reshape::<usize>(&[2, 3], to, false).is_err(), "{to:?}");
         }
+        let indivisible = resolve_reshape::<usize>(&[2, 3], &[-1, 5], false).expect_err("a remainder");
+        assert_eq!(indivisible.to_string(), "`reshape` cannot combine shapes [2, 3] and [-1, 5]");
         let huge = 1i64 << 33;
         assert!(resolve_reshape::<usize>(&[4], &[huge, huge, -1], false).is_err());
     }

@@ -38,6 +38,7 @@ pub use wrong_result::WrongResult;
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
     no_backend, no_folder, of_backend, options, partner, perhaps, quoted, renamed, returned, taken, through,
+    unavailable,
 };
 
 use crate::number::NumberError;
@@ -776,6 +777,17 @@ pub enum Error {
         got: String,
     },
 
+    /// A value of an option has the right type, but cannot be used here, for the reason in the source.
+    #[error("the option `{option}` cannot be `{got}`", option = shown(.option), got = shown(.got))]
+    OptionRefused {
+        /// The option.
+        option: String,
+        /// The value that was passed.
+        got: String,
+        /// The reason.
+        source: BoxError,
+    },
+
     /// An entry in the parentheses of a backend's name is not an option.
     #[error("`{entry}` in `{name}` is no option{}; write `NAME=VALUE`, as in `chip(tile=64)`", perhaps(.nearest), entry = shown(.entry), name = shown(.name))]
     OptionForm {
@@ -836,7 +848,7 @@ pub enum Error {
 
     /// The requested number of threads exceeds the supported maximum.
     #[error(
-        "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
+        "the option `threads` is {got}; expected 1 to {most}, which is 16 for each processor and at least 256"
     )]
     ThreadCount {
         /// The requested number.
@@ -928,7 +940,7 @@ pub enum Error {
     },
 
     /// The program has a backend, but its constructor failed.
-    #[error("backend `{backend}` is {origin}, but not available")]
+    #[error("{}", unavailable(.backend, .origin, .source))]
     Unavailable {
         /// The backend's name.
         backend: &'static str,

@@ -81,7 +81,7 @@ pub use runtime::{
     Added, BackendHandle, BackendRuntime, Backends, Capabilities, Combined, CombinedRegistration, Declared,
     Device, DispatchResult, ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends, OpenOptions,
     RegisteredLayer, Registration, Registry, RegistryBuilder, Runtime, State, Status, TypedBackend, Value,
-    backend, backend_with, check_threads, linked_backends, most_threads, supports_device,
+    backend, backend_with, check_threads, is_trial, linked_backends, most_threads, supports_device,
 };
 
 #[doc(hidden)]

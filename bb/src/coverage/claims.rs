@@ -1,6 +1,6 @@
 //! Parts of a graph that another engine may hand to a backend as a whole.
 
-use super::{How, Missing, looked};
+use super::{How, Missing, UnknownList, looked};
 use crate::{BackendHandle, Module};
 use bb_core::cut::cut;
 use bb_ir::graph::ValueId;
@@ -40,8 +40,8 @@ pub enum Declined {
     Host,
     /// The node is lowered to several operations.
     Lowered,
-    /// The node's element types are known only when inputs are passed, and the backend lacks some types.
-    Unchecked,
+    /// The node's element types may depend on facts that are known only when inputs are passed, and the backend lacks some types.
+    Unchecked(UnknownList),
     /// The caller excluded the node, for this reason; see [`Claims::give_up`].
     GivenUp(&'static str),
 }
@@ -90,8 +90,10 @@ impl Claims {
             How::Unsupported => Err(Declined::Unsupported(found.missing)),
             How::Host if !options.host => Err(Declined::Host),
             How::Lowered(_) if options.native_only => Err(Declined::Lowered),
-            _ if !found.checked && !has_all => Err(Declined::Unchecked),
-            how => Ok(how),
+            how => match found.unchecked {
+                Some(unknown) if !has_all => Err(Declined::Unchecked(unknown)),
+                _ => Ok(how),
+            },
         };
         let nodes = looked(module, on.runtime()).into_iter().map(|node| judge(node.looked)).collect();
         let mut claims = Claims { nodes, parts: Vec::new() };

@@ -13,6 +13,7 @@ pub use claims::{ClaimOptions, ClaimedPart, Claims, Declined};
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 pub use passed_over::PassedOverNodes;
 
+pub use crate::look::{Unknown, UnknownList};
 pub use crate::placement::{PassedOver, WhyNot};
 
 use crate::look::look;
@@ -107,7 +108,7 @@ impl Coverage {
                 passed_over,
                 how: looked.how,
                 missing: looked.missing,
-                checked: looked.checked,
+                checked: looked.unchecked.is_none(),
                 exceeding: looked.exceeding,
             })
             .collect();

@@ -1,9 +1,12 @@
 //! Analyses a graph for a backend before anything runs: how each node runs, and which nodes the backend refuses.
 
 mod begin;
+mod stand_ins;
 mod traced;
+mod unknown;
 
 pub(crate) use traced::extent_of;
+pub use unknown::{Unknown, UnknownList};
 
 use crate::NarrowError;
 use crate::{BackendRuntime, Module};
@@ -20,7 +23,9 @@ pub(crate) struct Looked {
     pub(crate) used: bool,
     pub(crate) how: How,
     pub(crate) missing: Vec<Missing>,
-    pub(crate) checked: bool,
+    /// The facts that are unknown before inputs are passed and that may determine the element types of the node; `None` if it was
+    /// analysed.
+    pub(crate) unchecked: Option<UnknownList>,
     pub(crate) exceeding: Vec<NarrowError>,
 }
 
@@ -48,7 +53,7 @@ pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<dyn Backend
             used: seen.used,
             how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
             missing: seen.wrong,
-            checked: !seen.unchecked,
+            unchecked: seen.unchecked,
             exceeding: seen.exceeding,
         })
     });
@@ -59,12 +64,12 @@ pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<dyn Backend
 fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
     let module = Module::of_part(carriers::standalone(body));
     let (missing, exceeding) = (Vec::new(), Vec::new());
-    let mut all = Looked { used: true, how: How::Unsupported, missing, checked: true, exceeding };
+    let mut all = Looked { used: true, how: How::Unsupported, missing, unchecked: None, exceeding };
     let mut steps = Some(0usize);
     for looked in look(&module, on) {
         all.missing.extend(looked.missing);
         all.exceeding.extend(looked.exceeding);
-        all.checked &= looked.checked;
+        all.unchecked = all.unchecked.or(looked.unchecked);
         let own = if let How::Lowered(count) = looked.how { count } else { Some(1) };
         steps = steps.zip(own).map(|(all, own)| all + own);
     }

@@ -1,11 +1,13 @@
 //! Finds out which operations each node of a graph calls, before any inputs are given, by tracing with the
 //! inferred types.
 //!
-//! Unknown extents are replaced by assumed ones, because element types rarely depend on them. If a node cannot be traced
-//! without values, it is skipped, and tracing continues after it with the inferred types of its results. Bodies and branches
-//! that cannot be traced in place are traced separately.
+//! Unknown extents are replaced by assumed ones, because element types rarely depend on them. If a node cannot be traced with
+//! them, or needs elements, it is traced as a single node with stand-ins that fit it, and tracing continues after it with the inferred types
+//! of its results. Bodies and branches that cannot be traced in place are traced separately.
 
 use super::begin::{Begin, results};
+use super::stand_ins::{StandIns, TRACES};
+use super::unknown::{UnknownList, unknown};
 use crate::BackendRuntime;
 use crate::NarrowError;
 use bb_core::contract::OnnxValue;
@@ -31,8 +33,8 @@ pub(super) struct Seen {
     pub(super) steps: Option<usize>,
     /// The reasons why the node, or a node inside it, cannot run.
     pub(super) wrong: Vec<Missing>,
-    /// Whether some element types of the node are unknown before inputs are passed.
-    pub(super) unchecked: bool,
+    /// If some element types of the node are unknown before inputs are passed, the facts that may determine them.
+    pub(super) unchecked: Option<UnknownList>,
     /// The operations whose results may leave the range of the integer type that the backend uses for them.
     pub(super) exceeding: Vec<NarrowError>,
 }
@@ -52,7 +54,10 @@ pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntim
     let has = |at: usize| part.nodes.binary_search(&at).is_ok();
     let resolved = match Resolved::part(graph.clone(), &part.outputs, &has, &mut missing) {
         Ok(resolved) => Arc::new(resolved),
-        Err(_) => return vec![Seen { used: true, unchecked: true, ..Seen::default() }; graph.nodes.len()],
+        Err(_) => {
+            let unchecked = Some(UnknownList::default());
+            return vec![Seen { used: true, unchecked, ..Seen::default() }; graph.nodes.len()];
+        }
     };
     let settings = Settings {
         natives: on.capabilities().families,
@@ -64,7 +69,16 @@ pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntim
     };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
-        let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
+        let mut look = Look {
+            on,
+            settings: &settings,
+            extents,
+            exact: true,
+            failed: 0,
+            seen,
+            traces: TRACES,
+            owner: None,
+        };
         look.inputs(&resolved, &part.inputs);
         look
     };
@@ -106,6 +120,8 @@ struct Look<'a> {
     /// The number of nodes that failed, perhaps because of assumed extents.
     failed: usize,
     seen: Vec<Seen>,
+    /// The number of traces with stand-ins that are still allowed.
+    traces: usize,
     /// While a subgraph is traced, the node of the outermost graph that contains it.
     owner: Option<usize>,
 }
@@ -361,11 +377,29 @@ impl Look<'_> {
                 let why = Why::Fails { reason: bb_core::error::causes(&error) };
                 self.wrong(resolved, at, why);
             }
+            (Code::Call(_), _) if self.with_stand_ins(resolved, start, traced) => {}
             (code, stop) => {
                 self.failed += usize::from(matches!(stop, Stop::Failed(_)));
                 self.by_types(resolved, at, node, *code);
             }
         }
+    }
+
+    /// Traces only the node that ended a segment, with stand-ins for everything about its operands that is unknown. Returns whether a trace
+    /// succeeded.
+    fn with_stand_ins(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &SegmentTrace) -> bool {
+        let stand_ins = StandIns::of(resolved, start, &results(&start.live, traced));
+        let Some((alone, traced, values)) =
+            stand_ins.and_then(|all| all.trace(self.settings, &mut self.traces))
+        else {
+            return false;
+        };
+        // The number of operations may depend on the stand-ins.
+        let exact = std::mem::replace(&mut self.exact, false);
+        self.steps(&alone, &traced);
+        self.returned(&alone, &traced, &values);
+        self.exact = exact;
+        true
     }
 
     /// Queries whether the backend supports a node, by the known types of its operands and results.
@@ -396,10 +430,10 @@ impl Look<'_> {
                     Some(operands) if op != Primitive::Cast || to.is_some() => {
                         self.ask(resolved, at, &Question::primitive(op, operands, to));
                     }
-                    _ => self.unchecked(at),
+                    _ => self.unchecked(resolved, at),
                 }
             }
-            _ => self.unchecked(at),
+            _ => self.unchecked(resolved, at),
         }
     }
 
@@ -466,16 +500,16 @@ impl Look<'_> {
         }
     }
 
-    fn unchecked(&mut self, at: usize) {
+    fn unchecked(&mut self, resolved: &Resolved, at: usize) {
         if let Some(seen) = self.seen.get_mut(self.owner.unwrap_or(at)) {
-            seen.unchecked = true;
+            seen.unchecked.get_or_insert_with(|| unknown(resolved, at));
         }
     }
 
     fn unchecked_from(&mut self, resolved: &Arc<Resolved>, from: usize) {
         for (at, code) in resolved.code.iter().enumerate().skip(from) {
             if !matches!(code, Code::Unused | Code::Missing) {
-                self.unchecked(at);
+                self.unchecked(resolved, at);
             }
         }
     }

@@ -239,19 +239,19 @@ impl ClaimResults {
         let is_new = |at| reasons.get(&at).is_none_or(|reason| reason != CLAIMED_BEFORE);
         let new: Vec<bool> = (0..nodes.len()).map(is_new).collect();
         let one = |(at, (node, label)): (usize, (&*const OrtNode, Label))| {
-            let Label { name, operator, domain } = label;
+            let Label { name, results, operator, domain } = label;
             let found = match self.nodes.get(node) {
                 Some(found) => found.clone(),
                 None => Err(reasons.remove(&at).unwrap_or_else(|| "`bb` leaves it out".to_owned())),
             };
+            let mut line =
+                json!({ "node": name, "outputs": results, "operator": operator, "domain": domain });
+            line["claimed"] = found.is_ok().into();
             match found {
-                Ok(how) => {
-                    json!({ "node": name, "operator": operator, "domain": domain, "claimed": true, "how": told(&how) })
-                }
-                Err(reason) => {
-                    json!({ "node": name, "operator": operator, "domain": domain, "claimed": false, "reason": reason })
-                }
+                Ok(how) => line["how"] = told(&how).into(),
+                Err(reason) => line["reason"] = reason.into(),
             }
+            line
         };
         let all = nodes.iter().zip(labels).enumerate();
         let nodes = all.filter(|(at, _)| new.get(*at) == Some(&true)).map(one).collect();
@@ -281,7 +281,7 @@ fn reason(declined: &Declined) -> String {
         },
         Declined::Host => "it would run on the host; the option `host` claims such nodes".to_owned(),
         Declined::Lowered => "it is not native to the backend".to_owned(),
-        Declined::Unchecked => "its element types are not known before it runs".to_owned(),
+        Declined::Unchecked(unknown) => unknown.to_string(),
         Declined::GivenUp(reason) => (*reason).to_owned(),
         other => format!("{other:?}"),
     }

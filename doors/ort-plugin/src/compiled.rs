@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// operands.
 const SMALL: usize = 4096;
 
+/// `ONNX_TYPE_UNKNOWN`, the kind of a value that a program left out.
+const NO_VALUE: i32 = 0;
+
 /// A compiled part. ONNX Runtime's structure is its first field, so that pointers to both are equal.
 #[repr(C)]
 pub(crate) struct CompiledPart {
@@ -45,7 +48,7 @@ impl CompiledPart {
         read.set_outputs(outputs)?;
         let module = Module::from_graph(&read.proto, &read.opsets, &[])?;
         drop(read);
-        let executable = on.compile(module, options)?;
+        let executable = on.compile(module, options).map_err(|error| PluginError::of(on, error))?;
         let place = |name: &str| inputs.iter().position(|input| input == name);
         let missing = |name: &str| PluginError::Missing { name: name.to_owned() };
         let ports =
@@ -89,12 +92,11 @@ impl CompiledPart {
                 Some(watch) => unsafe { watch.within(run) },
                 None => run(),
             };
-            let failed = |source| PluginError::Run { kind: self.on.error_kind(&source), source };
-            results.map_err(failed)?
+            results.map_err(|error| PluginError::of(&self.on, error))?
         };
         drop(operands);
         for (at, result) in results.iter().enumerate() {
-            let host = self.on.to_host(result)?;
+            let host = self.on.to_host(result).map_err(|error| PluginError::of(&self.on, error))?;
             let extents: Vec<i64> =
                 host.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
             let mut to: *mut OrtValue = null_mut();
@@ -120,7 +122,7 @@ impl CompiledPart {
         context: *mut OrtKernelContext,
         lending: &Lending,
     ) -> Result<Vec<Option<Value>>> {
-        let one = |&position: &usize| {
+        let one = |(&position, port): (&usize, &bb::Port)| {
             let mut value: *const OrtValue = null();
             // SAFETY: the caller upholds the safety contract of this function.
             self.api.checked(unsafe { self.api.table().context_input(context, position, &raw mut value) })?;
@@ -129,10 +131,16 @@ impl CompiledPart {
             }
             let elements = if self.lends { Elements::Lent(lending, SMALL) } else { Elements::Copied };
             // SAFETY: the operand is not written during the call, and `lending` waits until the last reader is dropped.
-            let data = unsafe { self.api.tensor(value, elements)? };
-            Ok(Some(self.on.runtime().constant(&data)?))
+            let data = match unsafe { self.api.tensor(value, elements) } {
+                Err(PluginError::Kind { number: NO_VALUE }) => {
+                    return Err(PluginError::NoValue { name: port.name.clone() });
+                }
+                data => data?,
+            };
+            let constant = self.on.runtime().constant(&data);
+            Ok(Some(constant.map_err(|error| PluginError::of(&self.on, error))?))
         };
-        self.inputs.iter().map(one).collect()
+        self.inputs.iter().zip(self.executable.inputs()).map(one).collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The errors of the plugin.
 
-use bb::ErrorKind;
+use crate::settings::OPTIONS;
+use bb::{BackendHandle, ErrorKind};
+use bb_core::ir::text::shown;
 use std::ffi::c_int;
 
 /// The reason why the plugin refuses a request of ONNX Runtime.
@@ -39,6 +41,24 @@ pub enum PluginError {
         expected: &'static str,
         /// The value.
         got: String,
+    },
+
+    /// An option has no name.
+    #[error("an option of the session is called `{key}`; expected the name of an option after `{key}`")]
+    Unnamed {
+        /// The entry of the session's configuration.
+        key: String,
+    },
+
+    /// Neither the plugin nor the backend has an option.
+    #[error("the provider has no option `{option}`{}; it takes {}, and {backend}", perhaps(.nearest), own_options(), option = shown(.option))]
+    UnknownOption {
+        /// The name of the option.
+        option: String,
+        /// The most similar option of the plugin or of the backend.
+        nearest: Option<String>,
+        /// The list of the backend's options.
+        backend: String,
     },
 
     /// The report cannot be written.
@@ -82,7 +102,7 @@ pub enum PluginError {
     #[error(transparent)]
     Backend(#[from] bb::Error),
 
-    /// A run of a claimed part failed.
+    /// A claimed part cannot be compiled, or its run failed.
     #[error("{source}")]
     Run {
         /// The kind of the error.
@@ -96,6 +116,13 @@ pub enum PluginError {
     Panicked {
         /// The message of the panic.
         message: String,
+    },
+
+    /// A run gets no value for an input that is not optional.
+    #[error("input `{name}` is missing: expected a tensor, got no value")]
+    NoValue {
+        /// The input.
+        name: String,
     },
 
     /// A claimed part does not receive a value that its nodes read.
@@ -126,7 +153,11 @@ impl PluginError {
         let kind = match self {
             PluginError::Run { kind, .. } => *kind,
             PluginError::Backend(error) => error.kind(),
-            PluginError::Option { .. } | PluginError::Report { .. } => ErrorKind::Configuration,
+            PluginError::Option { .. }
+            | PluginError::Unnamed { .. }
+            | PluginError::UnknownOption { .. }
+            | PluginError::Report { .. } => ErrorKind::Configuration,
+            PluginError::NoValue { .. } => ErrorKind::WrongInput,
             PluginError::Version { .. }
             | PluginError::Null { .. }
             | PluginError::Runtime { .. }
@@ -146,6 +177,26 @@ impl PluginError {
     }
 }
 
+impl PluginError {
+    /// Returns the error of a backend, with the kind that the backend reports for it.
+    pub(crate) fn of(on: &BackendHandle, source: bb::Error) -> PluginError {
+        PluginError::Run { kind: on.error_kind(&source), source }
+    }
+}
+
+fn perhaps(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"))
+}
+
+fn own_options() -> String {
+    quoted(OPTIONS)
+}
+
+/// Lists names in backquotes.
+pub(crate) fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ")
+}
+
 impl From<bb::ir::Error> for PluginError {
     fn from(source: bb::ir::Error) -> PluginError {
         PluginError::Backend(source.into())
@@ -155,4 +206,37 @@ impl From<bb::ir::Error> for PluginError {
 /// Formats an error and its causes on one line.
 pub(crate) fn line(error: &(dyn std::error::Error + 'static)) -> String {
     bb_core::error::causes(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_lists_those_of_the_plugin_and_of_the_backend() {
+        let error = PluginError::UnknownOption {
+            option: "hosts".to_owned(),
+            nearest: Some("host".to_owned()),
+            backend: "the backend `chip` takes `tile`".to_owned(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "the provider has no option `hosts` (did you mean `host`?); it takes `backend`, `host`, `native_only`, `report`, `limits.NAME`, and \
+             the backend `chip` takes `tile`"
+        );
+        assert_eq!(error.code(), code::INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn an_error_has_the_code_of_its_kind() {
+        assert_eq!(PluginError::NoValue { name: "x".to_owned() }.code(), code::INVALID_ARGUMENT);
+        let refused = bb::Error::OptionRefused {
+            option: "level".to_owned(),
+            got: "avx512".to_owned(),
+            source: "the processor lacks it".into(),
+        };
+        assert_eq!(PluginError::from(refused).code(), code::INVALID_ARGUMENT);
+        let source = bb::Error::layer("limit", "constant", ErrorKind::Limit, "too large");
+        assert_eq!(PluginError::Run { kind: ErrorKind::Limit, source }.code(), code::FAIL);
+    }
 }

@@ -1,7 +1,7 @@
 //! The factory, which ONNX Runtime gets from the library.
 
 use crate::api::{Api, Result};
-use crate::error::PluginError;
+use crate::error::{PluginError, quoted};
 use crate::guard::{guarded, quiet};
 use crate::provider::Provider;
 use crate::raw::{
@@ -9,8 +9,9 @@ use crate::raw::{
     OrtHardwareDevice, OrtKeyValuePairs, OrtLogger, OrtMemoryDevice, OrtMemoryInfo, OrtSessionOptions,
     OrtSyncStreamImpl, Status,
 };
-use crate::settings::Settings;
-use bb::{Declared, Registration, Registry};
+use crate::settings::{OPTIONS, Settings};
+use bb::{Declared, OpenOption, Registration, Registry};
+use bb_core::ir::text::shown;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
@@ -57,7 +58,7 @@ pub unsafe fn create<B: Declared>(
             backend: "the library of the provider has no others",
             left_out: "the library of the provider was built without it",
             remove: None,
-            limits: "",
+            limits: crate::settings::LIMITS,
         };
         advice.give();
         let factory = Factory::new::<B>(api);
@@ -110,13 +111,33 @@ impl Factory {
         Factory { raw, api, name, version, backend: B::NAME, registry }
     }
 
+    /// Adds the options of the plugin to the error of an unknown option of a backend.
+    fn unknown(&self, backend: &str, error: bb::Error) -> PluginError {
+        let bb::Error::UnknownOption { option, takes, .. } = &error else { return error.into() };
+        // The backend takes `narrow_floats` if it lacks a type, which only an opened backend shows.
+        let is_whole =
+            || self.registry.backend(backend).is_ok_and(|on| on.runtime().capabilities().types.is_all());
+        let floats = OpenOption::NarrowFloats.name();
+        let takes: Vec<&str> =
+            takes.iter().map(String::as_str).filter(|one| *one != floats || !is_whole()).collect();
+        let names = OPTIONS.iter().copied().filter(|name| !name.contains('.')).chain(takes.iter().copied());
+        let nearest = bb_core::ir::nearest(&option.to_lowercase(), names).map(str::to_owned);
+        let backend = shown(backend);
+        let backend = match takes.as_slice() {
+            [] => format!("the backend `{backend}` takes none"),
+            takes => format!("the backend `{backend}` takes {}", quoted(takes)),
+        };
+        PluginError::UnknownOption { option: option.clone(), nearest, backend }
+    }
+
     /// Creates a provider with the options of a session.
     unsafe fn provider(&self, options: *const OrtSessionOptions) -> Result<*mut OrtEp> {
         // SAFETY: the caller passes the options from the running call.
         let entries = if options.is_null() { Vec::new() } else { unsafe { self.api.entries(options)? } };
         let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
         let name = settings.backend.as_deref().unwrap_or(self.backend);
-        let on = self.registry.backend_with(name, &settings.open)?;
+        let on =
+            self.registry.backend_with(name, &settings.open).map_err(|error| self.unknown(name, error))?;
         Ok(Provider::make(self.api, self.name.clone(), on, settings))
     }
 }

@@ -15,9 +15,11 @@ use std::collections::{HashMap, HashSet};
 /// The domain of placeholder nodes, which replace nodes that are not read.
 const OUTSIDE: &str = "bb.outside";
 
-/// The name, operator and domain of a node.
+/// The name, operator, domain and results of a node.
 pub(crate) struct Label {
     pub(crate) name: String,
+    /// The names of the results, which identify a node without a name.
+    pub(crate) results: Vec<String>,
     pub(crate) operator: String,
     pub(crate) domain: String,
 }
@@ -103,9 +105,15 @@ impl Reader<'_> {
     /// Returns the name, operator and domain of a node.
     pub(crate) unsafe fn label(&self, node: *const OrtNode) -> Result<Label> {
         // SAFETY: the caller upholds the safety contract of this function.
-        let (name, operator, domain) =
-            unsafe { (self.api.node_name(node)?, self.api.operator(node)?, self.api.domain(node)?) };
-        Ok(Label { name, operator, domain })
+        let (name, operator, domain, results) = unsafe {
+            (
+                self.api.node_name(node)?,
+                self.api.operator(node)?,
+                self.api.domain(node)?,
+                self.output_names(node)?,
+            )
+        };
+        Ok(Label { name, results, operator, domain })
     }
 
     /// Returns the names of the operands of a node, with an empty name for an omitted operand.

@@ -49,8 +49,29 @@ pub mod __private {
 /// bb_ort_plugin::export!(bb_cpu::Cpu);
 /// # }
 /// ```
+///
+/// A value, and a type without the derive, are errors:
+///
+/// ```compile_fail
+/// bb_ort_plugin::export!(bb_cpu::Cpu::default());
+/// ```
+///
+/// ```compile_fail
+/// struct Plain;
+/// bb_ort_plugin::export!(Plain);
+/// ```
 #[macro_export]
 macro_rules! export {
+    () => { $crate::export!(@not_a_type); };
+    (@not_a_type) => {
+        ::core::compile_error!(
+            "expected the type of a backend, as in `bb_ort_plugin::export!(MyChip);`: the library makes the backend itself, with its `Default` or the \
+             constructor of its derive"
+        );
+    };
+    ($first:ident $(:: $rest:ident)* ($($arguments:tt)*)) => { $crate::export!(@not_a_type); };
+    ($first:ident $(:: $rest:ident)* { $($fields:tt)* }) => { $crate::export!(@not_a_type); };
+    ($first:ident $(:: $rest:ident)*, $($more:tt)+) => { $crate::export!(@not_a_type); };
     ($backend:ty) => {
         const _: () = {
             /// Creates the factory.

@@ -138,7 +138,7 @@ impl Provider {
         // The computation may be widened only if bb runs the whole model. If ONNX Runtime runs some nodes, both sides round 16-bit floats
         // after each operation, so that a result does not depend on the choice of claimed nodes.
         let widened = self.whole.load(Ordering::Relaxed);
-        let options = CompileOptions::default().with_widen_halves(widened);
+        let options = CompileOptions::default().within(&self.settings.limits).with_widen_halves(widened);
         let runs = self.runs.clone();
         CompiledPart::new(self.api, &self.on, read, (&inputs, &outputs), &options, (lends, runs))
     }

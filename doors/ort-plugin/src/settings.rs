@@ -2,12 +2,18 @@
 
 use crate::api::Result;
 use crate::error::PluginError;
-use bb::OpenOptions;
 use bb::coverage::ClaimOptions;
+use bb::{Limits, OpenOptions};
 use std::path::PathBuf;
 
 /// The name of ONNX Runtime's option for nodes of the operator `EPContext`, which contain compiled parts.
 const COMPILED_MODELS: &str = "ep.context_enable";
+
+/// The options of the plugin itself.
+pub(crate) const OPTIONS: &[&str] = &["backend", "host", "native_only", "report", "limits.NAME"];
+
+/// The prefix of options that set limits.
+pub(crate) const LIMITS: &str = "limits.";
 
 /// The settings of a session for the provider.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +22,8 @@ pub(crate) struct Settings {
     pub(crate) backend: Option<String>,
     pub(crate) open: OpenOptions,
     pub(crate) claim: ClaimOptions,
-    /// The file that receives a line of JSON for each node of a graph.
+    pub(crate) limits: Limits,
+    /// The file that receives a line of JSON for each graph.
     pub(crate) report: Option<PathBuf>,
 }
 
@@ -33,7 +40,11 @@ impl Settings {
             }
             let own = key.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(&prefix));
             if own {
-                settings.set(key.get(prefix.len()..).unwrap_or_default(), value)?;
+                let option = key.get(prefix.len()..).unwrap_or_default();
+                if option.is_empty() {
+                    return Err(PluginError::Unnamed { key });
+                }
+                settings.set(option, value)?;
             }
         }
         Ok(settings)
@@ -51,6 +62,9 @@ impl Settings {
                 self.report = Some(path);
             }
             "narrow_floats" => self.open.narrow_floats = truth(option, &value)?,
+            _ if option.starts_with(LIMITS) => {
+                self.limits.set(option.get(LIMITS.len()..).unwrap_or_default(), &value)?;
+            }
             _ => self.open = std::mem::take(&mut self.open).with_text(option, &value)?,
         }
         Ok(())
@@ -92,6 +106,23 @@ mod tests {
         let settings = read(&[("ep.bb-chip.tile", "64"), ("ep.bb-chip.memory", "2M")]).unwrap();
         assert_eq!(settings.open.own::<usize>("tile").unwrap(), 64);
         assert_eq!(settings.open.memory, Some(2 << 20));
+    }
+
+    #[test]
+    fn limits_are_set_by_name() {
+        let settings = read(&[("ep.bb-chip.limits.value_bytes", "6GiB")]).unwrap();
+        assert_eq!(settings.limits.value_bytes, 6 << 30);
+        let error = read(&[("ep.bb-chip.limits.value_byte", "1")]).unwrap_err().to_string();
+        assert!(error.contains("value_byte`") && error.contains("value_bytes"), "{error}");
+    }
+
+    #[test]
+    fn an_option_without_a_name_is_refused() {
+        let error = read(&[("ep.bb-chip.", "1")]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "an option of the session is called `ep.bb-chip.`; expected the name of an option after `ep.bb-chip.`"
+        );
     }
 
     #[test]

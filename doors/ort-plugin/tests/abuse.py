@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
-from plugin import Plugin, fail, first_line
+from plugin import Plugin, arguments, fail, first_line
 
 
 def model(extents: list[int | str], dtype: int = TensorProto.FLOAT) -> bytes:
@@ -76,7 +76,8 @@ def in_use() -> tuple[int, int, int]:
     return pages, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
-def main(library: str) -> int:
+def main() -> int:
+    library = arguments(__doc__, "library").parse_args().library
     print(f"ONNX Runtime {ort.__version__}")
     dynamic = model(["n", 256])
     for turn in range(3):
@@ -109,6 +110,9 @@ def main(library: str) -> int:
     plugin = Plugin(library)
     print("wrong options")
     refused("an unknown option", lambda: plugin.session(dynamic, colour="red"), "colour")
+    refused("an option of the plugin with a typo", lambda: plugin.session(dynamic, hosts="1"), "did you mean `host`?", "`native_only`", "`report`", "`threads`")
+    refused("a limit that does not exist", lambda: plugin.session(dynamic, **{"limits.value_byte": "1"}), "limits.value_byte`", "value_bytes")
+    refused("too many threads", lambda: plugin.session(dynamic, threads="1000000"), "the option `threads` is 1000000; expected 1 to ")
     refused("a number that is none", lambda: plugin.session(dynamic, threads="many"), "threads", "many")
     refused("a backend that is not linked", lambda: plugin.session(dynamic, backend="nothing"), "nothing", "the library of the provider has no others")
     refused("a name that is none", lambda: plugin.session(dynamic, backend="("), "(")
@@ -116,6 +120,7 @@ def main(library: str) -> int:
     print("wrong inputs")
     session = plugin.session(dynamic)
     refused("an input of another type", lambda: session.run(None, {"x": np.zeros((2, 256), np.float64)}))
+    refused("no value for an input", lambda: session.run(None, {"x": None}), "input `x` is missing")
     refused("an input of another rank", lambda: session.run(None, {"x": np.zeros((2, 3, 256), np.float32)}))
     right(session, 2)
     print("16 threads")
@@ -135,4 +140,4 @@ def main(library: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -9,7 +9,6 @@ an answer is wrong, or if a model is not claimed whole.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -20,23 +19,20 @@ from typing import Any
 
 import onnx
 import onnxruntime as ort
-from plugin import Plugin, difference, sets, tolerance
+from plugin import Plugin, arguments, cases, difference, sets, tolerance
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("library")
-    parser.add_argument("folder")
-    parser.add_argument("options", nargs="*")
+    parser = arguments(__doc__, "library", "folder", options=True)
     parser.add_argument("--own", help="the program that runs models on the CPU backend itself")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each model runs for measuring")
-    arguments = parser.parse_intermixed_args()
-    plugin, folder = Plugin(arguments.library), arguments.folder
-    given = dict(option.split("=", 1) for option in arguments.options)
+    asked = parser.parse_intermixed_args()
+    found = cases(asked.folder)
+    plugin, given = Plugin(asked.library), dict(asked.options)
     print(f"ONNX Runtime {ort.__version__}, provider {plugin.provider}, options {given}")
     print(f'{"model":28} {"claimed":>11} {"parts":>5} {"plugin ms":>10} {"bb ms":>9} {"ratio":>6}  answers')
     bad, ratios = [], []
-    for case in sorted(path.parent for path in Path(folder).glob("*/model.onnx")):
+    for case in found:
         path = str(case / "model.onnx")
         session = plugin.session(path, **given)
         report, parts = plugin.report(), plugin.parts()
@@ -51,7 +47,7 @@ def main() -> int:
                 if text := difference(*pair, *tolerance(case)):
                     answer = f"output {at}: {text}"
         feeds = dict(zip(names, data[0][0]))
-        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), arguments.own and Own(arguments.own, case), arguments.seconds)
+        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), asked.own and Own(asked.own, case), asked.seconds)
         ratio = plugin_ms / own_ms if own_ms else float("nan")
         ratios.append(ratio)
         print(f"{case.name:28} {claimed:5}/{len(report):5} {parts:5} {plugin_ms:10.3f} {own_ms:9.3f} {ratio:6.2f}  {answer}", flush=True)

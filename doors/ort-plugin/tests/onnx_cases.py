@@ -15,15 +15,16 @@ from typing import Any
 
 import onnx
 import onnxruntime as ort
-from plugin import Plugin, difference, first_line, sets, tolerance
+from plugin import Plugin, arguments, cases, difference, first_line, sets, tolerance
 
 #: Element types that arrays of NumPy do not have, so that Python's ONNX Runtime takes no such inputs.
 FOREIGN = "tensor of a type that NumPy does not have"
 
 
-def main(library: str, exclude: str, folder: str, *options: str) -> int:
-    plugin = Plugin(library)
-    given = dict(option.split("=", 1) for option in options)
+def main() -> int:
+    given_arguments = arguments(__doc__, "library", "exclude", "folder", options=True).parse_args()
+    exclude, found = given_arguments.exclude, cases(given_arguments.folder)
+    plugin, given = Plugin(given_arguments.library), dict(given_arguments.options)
     print(f"ONNX Runtime {ort.__version__}, ONNX {onnx.__version__}, provider {plugin.provider}, options {given}")
     lines = [line.partition(" # ") for line in Path(exclude).read_text(encoding="utf-8").splitlines()]
     excluded = {name.strip().removeprefix("node/") for name, _, _ in lines if name.startswith("node/")}
@@ -33,7 +34,7 @@ def main(library: str, exclude: str, folder: str, *options: str) -> int:
     refused: collections.Counter[str] = collections.Counter()
     by_operator: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     wrong: list[str] = []
-    for case in sorted(path.parent for path in Path(folder).glob("*/model.onnx")):
+    for case in found:
         if case.name in excluded:
             counts["in the repository's list of cases that do not count"] += 1
             continue
@@ -125,4 +126,4 @@ def general(reason: str, node: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -60,6 +61,32 @@ class Plugin:
 
     def unregister(self) -> None:
         ort.unregister_execution_provider_library(self.name)
+
+
+def cases(folder: str) -> list[Path]:
+    """Returns the cases of a folder, each a folder with `model.onnx`. Ends the program if there are none."""
+    found = sorted(path.parent for path in Path(folder).glob("*/model.onnx"))
+    if not found:
+        sys.exit(f"no cases in {folder}: expected folders with a file `model.onnx` in it")
+    return found
+
+
+def arguments(text: str | None, *names: str, options: bool = False) -> argparse.ArgumentParser:
+    """Returns a parser of these arguments, and of options of the provider if `options` is true; `text` is the documentation of the program."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in names:
+        parser.add_argument(name)
+    if options:
+        parser.add_argument("options", nargs="*", default=[], type=option, metavar="OPTION=VALUE", help="an option of the provider")
+    return parser
+
+
+def option(text: str) -> tuple[str, str]:
+    """Splits an option of the provider into its name and its value."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"expected OPTION=VALUE, got {text!r}")
+    return name, value
 
 
 def value(path: Path, declared: onnx.TypeProto) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
-from plugin import Plugin, fail, first_line
+from plugin import Plugin, arguments, fail, first_line
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -101,7 +101,9 @@ def parts_hold(plugin: Plugin) -> None:
                 if not np.allclose(got, wanted, rtol=1e-6):
                     fail(f"{name}, {options}: {got} in place of {wanted}")
             # Of an `If`, one graph runs.
-            parts, skipped = sum(line["parts"] for line in lines), int(name.startswith("around") and len(lines) > 2)
+            other = "else-" if feeds.get("c", True) else "then-"
+            parts = sum(line["parts"] for line in lines)
+            skipped = sum(line["parts"] for line in lines if any(node["node"].startswith(other) for node in line["nodes"]))
             if ran[plugin.provider] != parts - skipped:
                 fail(f"{name}, {options}: {parts} parts are claimed, {ran} ran: {lines}")
             nodes = [node for line in lines for node in line["nodes"]]
@@ -146,7 +148,11 @@ def ended(plugin: Plugin) -> None:
     data = model(
         [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [info("n", INT64, []), info("x", FLOAT, matrix)], [info("y", FLOAT, matrix)]
     )
-    session = plugin.session(data, threads="1")
+    try:
+        session = plugin.session(data, threads="1")
+    except ort.capi.onnxruntime_pybind11_state.InvalidArgument:
+        # A backend without threads of its own does not take the option.
+        session = plugin.session(data)
     if not all(node["claimed"] for node in plugin.report()):
         print("  the loop is not claimed by this version")
         return
@@ -188,7 +194,8 @@ def compiled_models(plugin: Plugin) -> None:
         fail("compiled models are no error")
 
 
-def main(library: str) -> int:
+def main() -> int:
+    library = arguments(__doc__, "library").parse_args().library
     print(f"ONNX Runtime {ort.__version__}")
     plugin = Plugin(library)
     for test in (parts_hold, wrong_inputs, ended, compiled_models):
@@ -198,4 +205,4 @@ def main(library: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

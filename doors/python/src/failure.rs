@@ -202,6 +202,7 @@ impl Details {
             Error::OptionValue { expected, got, .. } => {
                 (self.got, self.expected) = (Some(got.clone()), Some((*expected).to_owned()));
             }
+            Error::OptionRefused { got, .. } => self.got = Some(got.clone()),
             Error::BrokenPromise(broken) => {
                 (self.got, self.expected) = (Some(broken.got.clone()), Some(broken.expected.clone()));
             }

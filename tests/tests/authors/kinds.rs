@@ -40,6 +40,18 @@ fn an_index_out_of_range_is_the_fault_of_the_operands_behind_every_layer() {
     }
 }
 
+/// The error of the layer is inside the error of the backend below it, and a wrapper emulates the types that this backend lacks.
+#[test]
+fn a_limit_on_a_backend_that_lacks_types_is_a_limit() {
+    let limits = bb_layers::Limits::default().with_result(4);
+    let limited = bb_layers::Limit::new(bb::Erased::new(Few::least()), limits);
+    let on = BackendHandle::new(Runtime::erased("limited", limited, &[]));
+    for x in [TensorData::new(&[2], &[1f32; 2]).unwrap(), TensorData::new(&[2], &[1i64; 2]).unwrap()] {
+        let error = on.runtime().constant(&x).map(drop).unwrap_err();
+        assert_eq!(on.error_kind(&error), ErrorKind::Limit, "{error:?}");
+    }
+}
+
 #[test]
 fn an_error_has_the_kind_of_its_cause() {
     let on = bb::backend("cpu").unwrap();

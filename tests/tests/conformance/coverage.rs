@@ -2,8 +2,12 @@
 //! that use it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::coverage::{Coverage, How, Matrix, Refused, RefusedBy, Row, Why};
-use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor};
+use bb::coverage::{ClaimOptions, Claims, Coverage, Declined, How, Matrix, Refused, RefusedBy, Row, Why};
+use bb::ir::proto::NodeProto;
+use bb::{
+    BackendHandle, BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor,
+};
+use bb_tests::few::Few;
 use bb_tests::model::{model, node, typed, with_graph, with_int};
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
 use std::collections::BTreeSet;
@@ -163,19 +167,73 @@ fn a_node_whose_result_only_a_branch_reads_is_reported() {
 fn unchecked_nodes_are_reported() {
     let nodes = vec![
         node("NonZero", &["x"], &["at"]),
-        node("Expand", &["y", "shape"], &["z"]),
-        node("Neg", &["z"], &["n"]),
+        node("SplitToSequence", &["y", "lengths"], &["z"]),
+        node("SequenceLength", &["z"], &["n"]),
     ];
     let bytes =
-        model(&[("x", &[-1]), ("y", &[1]), ("shape", &[2])], nodes, &[("n", &[-1, -1]), ("at", &[1, -1])]);
-    let bytes = typed(bytes, &[("at", DataType::I64), ("shape", DataType::I64)]);
+        model(&[("x", &[-1]), ("y", &[4]), ("lengths", &[2])], nodes, &[("n", &[]), ("at", &[1, -1])]);
+    let int = DataType::I64;
+    let bytes = typed(bytes, &[("at", int), ("lengths", int), ("n", int)]);
     let found = coverage(bytes, THREE);
     let checked: Vec<(&str, bool)> =
         found.nodes.iter().map(|node| (node.op.as_str(), node.checked)).collect();
-    assert_eq!(checked, [("NonZero", true), ("Expand", false), ("Neg", true)]);
+    assert_eq!(checked, [("NonZero", true), ("SplitToSequence", false), ("SequenceLength", true)]);
     assert!(
         found.to_string().ends_with("; of 1, not all element types are known before inputs arrive"),
         "{found}"
+    );
+}
+
+/// Returns the claims of a backend that has only `f32`, `i32` and `bool`.
+fn claims(
+    inputs: &[(&str, &[i64])],
+    call: NodeProto,
+    types: &[(&str, DataType)],
+) -> Vec<Result<How, Declined>> {
+    let output = call.output.first().cloned().unwrap();
+    let bytes = typed(model(inputs, vec![call], &[(output.as_str(), &[-1])]), types);
+    let few = BackendHandle::new(Runtime::erased("few", Few::least(), &[]));
+    Claims::of(&module(bytes), &few, ClaimOptions::default()).nodes
+}
+
+/// The element types of these nodes are known, although their extents, or the elements of an operand, are not.
+#[test]
+fn a_node_is_claimed_whatever_its_unknown_extents_are() {
+    const X: (&str, &[i64]) = ("x", &[-1, -1, -1]);
+    let int = DataType::I64;
+    let lstm = with_int(node("LSTM", &["x", "w", "r"], &["y"]), "hidden_size", 2);
+    let gru = with_int(node("GRU", &["x", "w", "r"], &["y"]), "hidden_size", 2);
+    let cases = [
+        claims(&[X, ("w", &[2, 2, 3])], node("Conv", &["x", "w"], &["y"]), &[]),
+        claims(&[X, ("w", &[1, 8, 4]), ("r", &[1, 8, 2])], lstm, &[]),
+        claims(&[X, ("w", &[1, 6, 4]), ("r", &[1, 6, 2])], gru, &[]),
+        claims(&[X, ("w", &[4])], node("LayerNormalization", &["x", "w"], &["y"]), &[]),
+        claims(&[X, ("axes", &[-1])], node("ReduceL1", &["x", "axes"], &["y"]), &[("axes", int)]),
+        claims(&[X, ("pads", &[-1])], node("Pad", &["x", "pads"], &["y"]), &[("pads", int)]),
+        claims(&[("x", &[2, 3]), ("n", &[2])], node("Tile", &["x", "n"], &["y"]), &[("n", int)]),
+        claims(&[("x", &[1]), ("shape", &[2])], node("Expand", &["x", "shape"], &["y"]), &[("shape", int)]),
+    ];
+    for (at, claims) in cases.iter().enumerate() {
+        assert!(matches!(claims.as_slice(), [Ok(_)]), "case {at}: {claims:?}");
+    }
+    // An element type that the backend lacks is still a reason to decline.
+    let lacking = [("x", DataType::F64), ("w", DataType::F64), ("y", DataType::F64)];
+    let declined = claims(&[X, ("w", &[2, 2, 3])], node("Conv", &["x", "w"], &["y"]), &lacking);
+    assert!(matches!(declined.as_slice(), [Err(Declined::Unsupported(_))]), "{declined:?}");
+}
+
+#[test]
+fn the_reason_of_a_declined_node_names_what_is_unknown() {
+    let call = node("SplitToSequence", &["x", "lengths"], &["y"]);
+    let nodes = vec![call, node("SequenceLength", &["y"], &["n"])];
+    let bytes = model(&[("x", &[4]), ("lengths", &[2])], nodes, &[("n", &[])]);
+    let bytes = typed(bytes, &[("lengths", DataType::I64), ("n", DataType::I64)]);
+    let few = BackendHandle::new(Runtime::erased("few", Few::least(), &[]));
+    let claims = Claims::of(&module(bytes), &few, ClaimOptions::default());
+    let Some(Err(Declined::Unchecked(unknown))) = claims.nodes.first() else { panic!("{:?}", claims.nodes) };
+    assert_eq!(
+        unknown.to_string(),
+        "how it is lowered may depend on the elements of `x` and the elements of `lengths`, which are known only when the model runs"
     );
 }
 

@@ -97,7 +97,7 @@ pub fn div(on: &Subject<'_>) {
 }
 
 /// Returns the sign bits of a tensor of floats.
-fn signs(on: &Subject<'_>, x: Result<ErasedTensor, ErasedError>) -> Vec<bool> {
+pub(super) fn signs(on: &Subject<'_>, x: Result<ErasedTensor, ErasedError>) -> Vec<bool> {
     let host = on.fetch(&on.made(x));
     crate::numbers_of(&host).iter().map(|v| v.is_sign_negative()).collect()
 }

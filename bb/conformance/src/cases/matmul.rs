@@ -1,5 +1,6 @@
 //! The case of `matmul`.
 
+use super::arithmetic::signs;
 use super::definition::{offset, positions, stretched};
 use crate::check::refused;
 use crate::{Subject, assert_numbers, assert_tensor, numbers, tensor};
@@ -73,6 +74,11 @@ pub fn matmul(on: &Subject<'_>) {
             let product =
                 on.matmul(&numbers(on, dtype, a, fill(a, left)), &numbers(on, dtype, b, fill(b, right)));
             assert_numbers(on, product, dtype, shape, definition(a, b, shape));
+        }
+        if dtype.is_float() {
+            let (none, none_below) = (numbers(on, dtype, [2, 0], []), numbers(on, dtype, [0, 1], []));
+            let signs = signs(on, on.matmul(&none, &none_below));
+            assert_eq!(signs, [false, false], "the product of {dtype} with the inner extent 0 is 0, not -0");
         }
         transposed(on, dtype);
         for (a, b) in

@@ -1,5 +1,6 @@
 //! The cases of `reduce_sum reduce_mean reduce_max reduce_min`.
 
+use super::arithmetic::signs;
 use super::definition::{each_integer, offset, positions};
 use crate::check::refused;
 use crate::{Subject, assert_near, assert_numbers, assert_tensor, numbers, tensor};
@@ -79,6 +80,10 @@ pub fn reduce_sum(on: &Subject<'_>) {
         let none = numbers(on, dtype, [2, 0], []);
         assert_numbers(on, on.reduce_sum(&none, &[1], true), dtype, [2, 1], [0.0, 0.0]);
         assert_numbers(on, on.reduce_sum(&none, &[], false), dtype, [], [0.0]);
+        if dtype.is_float() {
+            let signs = signs(on, on.reduce_sum(&none, &[1], true));
+            assert_eq!(signs, [false, false], "the sum of no {dtype} is 0, not -0");
+        }
         // If each partial sum were rounded, the sums of 16-bit floats would stop at 2048 and 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.reduce_sum(&ones, &[], false), dtype, [], [4096.0]);

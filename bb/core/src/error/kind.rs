@@ -107,6 +107,7 @@ impl Error {
             | Error::OpenOption { .. }
             | Error::UnknownOption { .. }
             | Error::OptionValue { .. }
+            | Error::OptionRefused { .. }
             | Error::OptionForm { .. }
             | Error::Parentheses { .. }
             | Error::OptionTwice { .. }
@@ -152,7 +153,7 @@ impl Error {
 
 /// Returns the kind of the first cause that is an error of `bb` or reports a lack of memory. Any other error is a
 /// failure of the backend.
-fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
+pub(super) fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     let mut cause = Some(source);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<Error>().or_else(|| unwrap(error)) {

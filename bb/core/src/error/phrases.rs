@@ -1,7 +1,9 @@
 //! Builds parts of error messages.
 
-use super::DoorAdvice;
-use crate::OpenOption;
+use super::kind::caused;
+use super::{BackendOrigin, DoorAdvice};
+use crate::{BoxError, OpenOption};
+use bb_ir::ErrorKind;
 use bb_ir::text::{listed, sentence, shown};
 use std::io;
 use std::path::Path;
@@ -54,7 +56,9 @@ pub(super) fn renamed() -> &'static str {
 /// Lists the linked layers, and explains how to link the layers of `bb`.
 pub(super) fn linked_layers(linked: &[String]) -> String {
     match linked {
-        [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
+        [] if DoorAdvice::given().is_some() => {
+            "there is none: a library has the layers if its crate depends on `bb-layers`, with the line `use bb_layers as _;`".to_owned()
+        }
         [] => "none is linked: write `use bb_layers as _;` for the layers of `bb`; for another, write `bb::register_layer!(…);` in its \
                crate, and `use the_crate as _;`"
             .to_owned(),
@@ -114,6 +118,14 @@ pub(super) fn returned(made: &[String]) -> String {
     match made {
         [] => String::new(),
         _ => format!("; it returned {}", listed(made)),
+    }
+}
+
+/// Describes a backend that was not constructed. If an option or another setting caused that, the backend is not called unavailable.
+pub(super) fn unavailable(backend: &str, origin: &BackendOrigin, source: &BoxError) -> String {
+    match caused(source.as_ref(), &|_| None) {
+        ErrorKind::Configuration => format!("backend `{backend}` cannot be opened"),
+        _ => format!("backend `{backend}` is {origin}, but not available"),
     }
 }
 

@@ -11,6 +11,11 @@ use bb_ir::op::{Family, OpSpec, Param};
 use std::sync::Arc;
 
 /// A declared backend; the derive implements this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no `#[derive(bb::Backend)]`",
+    label = "write `#[derive(bb::Backend)]` above this type",
+    note = "the derive gives the backend its name and registers it"
+)]
 pub trait Declared: Backend + Sized + 'static {
     /// The name under which users open the backend.
     const NAME: &'static str;

@@ -37,6 +37,7 @@ mod services;
 mod stack;
 mod start;
 mod status;
+mod trial;
 mod value;
 mod vendor;
 
@@ -64,6 +65,7 @@ pub use running::Runtime;
 pub use service_handles::{KernelsHandle, MemoryHandle};
 pub use stack::{LayerRegistration, RegisteredLayer};
 pub use status::{Capabilities, State, Status};
+pub use trial::is_trial;
 pub use value::Value;
 
 pub use crate::contract::catch;

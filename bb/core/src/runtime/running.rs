@@ -8,6 +8,7 @@ use super::offered::KernelTable;
 use super::plans::{Declarations, Plans};
 use super::start::Identity;
 use super::status::{Counters, Pending};
+use super::trial::as_trial;
 use super::{
     BackendId, BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, State,
     Status, Value,
@@ -495,15 +496,15 @@ impl BackendRuntime for Runtime {
         }
         let _running = self.counters.begin(self.owner())?;
         self.counters.leave_out();
-        let called = catch(|| {
+        let tried = || {
             let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.on.constant(x)).transpose();
             let operands = operands.iter().map(bring).collect::<Result<Vec<Option<ErasedTensor>>, _>>()?;
             let operands: Vec<Option<&ErasedTensor>> = operands.iter().map(Option::as_ref).collect();
             let results = call_erased(&*self.on, op, &operands, params)?;
             // A device may report an error only when a result is read, so all results are read.
             results.iter().try_for_each(|x| self.on.to_host(x).map(drop))
-        });
-        match called {
+        };
+        match catch(|| as_trial(tried)) {
             Ok(answer) => answer.map_err(|error: ErasedError| Error::Kernel {
                 backend: self.name,
                 op: op.method,

@@ -204,7 +204,8 @@ fn reduced(op: Primitive, x: &Array, axes: &[i64], keepdims: bool, fold: Fold) -
 }
 
 fn total(xs: &[f32]) -> f64 {
-    xs.iter().map(|&x| f64::from(x)).sum()
+    // `sum` starts at -0.0, but the sum of no elements is 0.
+    xs.iter().fold(0.0, |sum, &x| sum + f64::from(x))
 }
 
 fn wrapped(xs: &[i32]) -> i32 {
@@ -326,7 +327,7 @@ impl Backend for Newcomer {
         Ok(match (&a.elements, &b.elements) {
             (Elements::F32(a), Elements::F32(b)) => {
                 let term = |(x, y): (usize, usize)| f64::from(a[left[x]]) * f64::from(b[right[y]]);
-                let one = |at| terms(at).map(term).sum::<f64>() as f32;
+                let one = |at| terms(at).map(term).fold(0.0, |sum, term| sum + term) as f32;
                 array(&rule.shape, memory::collected("matmul", (0..count).map(one))?)
             }
             (Elements::I32(a), Elements::I32(b)) => {
