@@ -86,6 +86,7 @@ impl Error {
             | Error::NotSaved { .. } => ErrorKind::Unsupported,
             Error::UnknownOperation { .. }
             | Error::VendorTwice { .. }
+            | Error::VendorPattern { .. }
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
             | Error::BackendName { .. }

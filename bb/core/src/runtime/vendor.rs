@@ -245,6 +245,7 @@ macro_rules! __vendor_made_of {
 macro_rules! __vendor_patterns {
     ([$($pattern:path $(where $when:path)?),*] [$op:path, $trait:path] $row:tt) => {
         &[ $( $crate::__private::VendorPattern {
+            name: ::core::stringify!($pattern),
             traced: $crate::__vendor_traced!($pattern, [$op, $trait] $row),
             accepts: &[$($when)?],
         } ),* ]
