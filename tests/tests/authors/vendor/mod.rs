@@ -1,6 +1,7 @@
 //! Tests that an author's own operations work as ONNX's do: in models, in plans, in reports, and in single calls.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod bindings;
 mod chip;
 
 use bb::coverage::{Coverage, How, Why};
