@@ -109,6 +109,16 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     if let Some(TokenTree::Ident(result)) = arrow("->").and_then(|at| row.get(at + 2)) {
         named(result, &names.results, "a result", ctxt);
     }
+    if let (Some(TokenTree::Ident(result)), Some(pattern)) =
+        (arrow("->").and_then(|at| row.get(at + 2)), pattern(definition))
+        && result == "Tensors"
+    {
+        ctxt.error(
+            pattern,
+            "a pattern has one result, and this operation returns `Tensors`, so that no plan would contain it: remove the \
+             pattern, or return a `Tensor`",
+        );
+    }
     let says = "write `=> body: function`, a function of other operations, or `=> types: function`, which tells the types of \
                 the results of a kernel";
     match made.map(|at| row.get(at + 2)) {
@@ -178,6 +188,16 @@ fn facts(tokens: &[TokenTree], ctxt: &mut Ctxt) {
             ctxt.error(fact, format_args!("no fact `{text}`{nearest}"));
         }
     }
+}
+
+/// Returns the first `pattern` that follows the function of a row.
+fn pattern(definition: &[TokenTree]) -> Option<&Ident> {
+    definition.windows(3).find_map(|window| match window {
+        [TokenTree::Punct(comma), TokenTree::Ident(fact), TokenTree::Punct(colon)] => {
+            (comma.as_char() == ',' && colon.as_char() == ':' && fact == "pattern").then_some(fact)
+        }
+        _ => None,
+    })
 }
 
 /// Checks the parentheses of a method, which contain operands and, after a semicolon, parameters.

@@ -1,5 +1,6 @@
 //! Tests that the softmax of opsets before 13, which normalizes several axes together, runs on the kernel of the backend.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
 use bb::ir::proto::ModelProto;
 use bb::{CompileOptions, Module};
 use bb_tests::backends;
