@@ -62,6 +62,7 @@ pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
     let names = Names { operands: names(list()), results: names(list()), params: names(list()) };
     let declared: TokenStream = tokens.collect();
     let mut ctxt = Ctxt::default();
+    domain(&declared, &mut ctxt);
     let table = declared.clone().into_iter().filter_map(|token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
         _ => None,
@@ -72,6 +73,23 @@ pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
     }
     let mistakes = ctxt.into_compile_error();
     if mistakes.is_empty() { quote!(#rows { #declared }) } else { mistakes }
+}
+
+/// Reports a domain without a dot: the text after `in`.
+fn domain(declared: &TokenStream, ctxt: &mut Ctxt) {
+    let mut tokens = declared.clone().into_iter().skip_while(|token| token.to_string() != "in");
+    if let (Some(_), Some(TokenTree::Literal(domain))) = (tokens.next(), tokens.next()) {
+        let text = domain.to_string();
+        let text = text.trim_matches('"');
+        if !text.contains('.') {
+            ctxt.error(
+                &domain,
+                format_args!(
+                    "the domain of a vendor's operations contains a dot: write `com.{text}` instead of `{text}`"
+                ),
+            );
+        }
+    }
 }
 
 fn is_end(token: &TokenTree) -> bool {
