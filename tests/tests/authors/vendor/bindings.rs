@@ -2,7 +2,7 @@
 
 use bb::ext::{Ops, PatternOperand};
 use bb::ir::op::Param;
-use bb::{Backend, CompileOptions, Module, Outputs, Primitive, Registry, Tensor, TensorData};
+use bb::{Backend, CompileOptions, InnerBackend, Module, Outputs, Primitive, Registry, Tensor, TensorData};
 use bb_reference::Reference;
 use bb_tests::model::{model, node, with_text};
 use std::cell::RefCell;
@@ -145,9 +145,30 @@ impl Unlike for UnlikeBackend {
     }
 }
 
+/// A layer with a kernel.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, vendors(Bound))]
+struct BoundLayer<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for BoundLayer<B> {}
+
+#[bb::native(operations = BoundOp)]
+impl<B: InnerBackend> Bound for BoundLayer<B> {
+    fn product(&self, x: &B::Tensor, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        record(format!("product {:?} {:?} of the layer", x.shape(), y.shape()));
+        self.inner.mul(x, y)
+    }
+}
+
 /// Runs a model with an input `x` of the shape [2, 3] and an input `b` of the shape [3], and returns the calls of kernels.
 fn calls(nodes: Vec<bb::ir::proto::NodeProto>) -> Vec<String> {
-    let on = Registry::builder().declared::<BoundBackend>().build().backend("bound").unwrap();
+    calls_on(&Registry::builder().declared::<BoundBackend>().build().backend("bound").unwrap(), nodes)
+}
+
+fn calls_on(on: &bb::BackendHandle, nodes: Vec<bb::ir::proto::NodeProto>) -> Vec<String> {
     let bytes = model(&[("x", &[2, 3]), ("b", &[3])], nodes, &[("y", &[2, 3])]);
     let compiled = on.compile(Module::from_bytes(bytes).unwrap(), &CompileOptions::default()).unwrap();
     let inputs = [on.tensor(&[2, 3], &super::X).unwrap(), on.tensor(&[3], &[1f32, 2., 3.]).unwrap()];
@@ -169,6 +190,13 @@ fn a_condition_chooses_the_order() {
     for inputs in [["x", "b"], ["b", "x"]] {
         assert_eq!(calls(vec![node("Mul", &inputs, &["y"])]), ["product [3] [2, 3]"], "{inputs:?}");
     }
+}
+
+#[test]
+fn a_plan_calls_the_kernel_of_a_layer() {
+    let on = bb::BackendHandle::start("layered", BoundLayer { inner: Reference });
+    let got = calls_on(&on, vec![node("Mul", &["x", "b"], &["y"])]);
+    assert_eq!(got, ["product [3] [2, 3] of the layer"]);
 }
 
 #[test]
