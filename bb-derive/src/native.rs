@@ -13,7 +13,10 @@ use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Attribute, Generics, Path, Token, Type, TypeParam, WhereClause, braced, parse_quote};
+use syn::{
+    Attribute, GenericParam, Generics, Path, Token, Type, TypeParam, TypeParamBound, WhereClause, braced,
+    parse_quote,
+};
 
 /// An example of correct use of `#[bb::native]`, for error messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
@@ -123,10 +126,16 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
         let method = name.unraw().to_string();
         quote!(#(#conditions)* #operations::written(#method))
     });
-    // For a generic backend, the instances are unknown here, so there is no assertion.
-    let named = generics.params.is_empty().then(|| {
-        quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { #on, #operations } }
-    });
+    // Of a generic type, only a layer is checked, because the instances of a backend are unknown here.
+    let named = match item.inner() {
+        _ if generics.params.is_empty() => {
+            Some(quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { #on, #operations } })
+        }
+        Some(inner) => Some(
+            quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { generic #inner #on, #operations } },
+        ),
+        None => None,
+    };
     quote_spanned! {at=>
         #(#conditions)*
         #[automatically_derived]
@@ -265,6 +274,18 @@ impl Impl {
             return None;
         }
         self.generics.type_params_mut().next()
+    }
+
+    /// Returns the name of the only parameter if its only bound is `InnerBackend`, as in the `impl` of a layer.
+    fn inner(&self) -> Option<&Ident> {
+        let mut params = self.generics.params.iter();
+        let (Some(GenericParam::Type(param)), None, None) = (params.next(), params.next(), &self.bounds)
+        else {
+            return None;
+        };
+        let mut bounds = param.bounds.iter();
+        let (Some(TypeParamBound::Trait(bound)), None) = (bounds.next(), bounds.next()) else { return None };
+        bound.path.segments.last().filter(|last| last.ident == "InnerBackend").map(|_| &param.ident)
     }
 
     /// Renders the `impl`.

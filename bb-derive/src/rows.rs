@@ -62,6 +62,7 @@ pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
     let names = Names { operands: names(list()), results: names(list()), params: names(list()) };
     let declared: TokenStream = tokens.collect();
     let mut ctxt = Ctxt::default();
+    domain(&declared, &mut ctxt);
     let table = declared.clone().into_iter().filter_map(|token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
         _ => None,
@@ -72,6 +73,23 @@ pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
     }
     let mistakes = ctxt.into_compile_error();
     if mistakes.is_empty() { quote!(#rows { #declared }) } else { mistakes }
+}
+
+/// Reports a domain without a dot: the text after `in`.
+fn domain(declared: &TokenStream, ctxt: &mut Ctxt) {
+    let mut tokens = declared.clone().into_iter().skip_while(|token| token.to_string() != "in");
+    if let (Some(_), Some(TokenTree::Literal(domain))) = (tokens.next(), tokens.next()) {
+        let text = domain.to_string();
+        let text = text.trim_matches('"');
+        if !text.contains('.') {
+            ctxt.error(
+                &domain,
+                format_args!(
+                    "the domain of a vendor's operations contains a dot: write `com.{text}` instead of `{text}`"
+                ),
+            );
+        }
+    }
 }
 
 fn is_end(token: &TokenTree) -> bool {
@@ -108,6 +126,16 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
     }
     if let Some(TokenTree::Ident(result)) = arrow("->").and_then(|at| row.get(at + 2)) {
         named(result, &names.results, "a result", ctxt);
+    }
+    if let (Some(TokenTree::Ident(result)), Some(pattern)) =
+        (arrow("->").and_then(|at| row.get(at + 2)), pattern(definition))
+        && result == "Tensors"
+    {
+        ctxt.error(
+            pattern,
+            "a pattern has one result, and this operation returns `Tensors`, so that no plan would contain it: remove the \
+             pattern, or return a `Tensor`",
+        );
     }
     let says = "write `=> body: function`, a function of other operations, or `=> types: function`, which tells the types of \
                 the results of a kernel";
@@ -178,6 +206,16 @@ fn facts(tokens: &[TokenTree], ctxt: &mut Ctxt) {
             ctxt.error(fact, format_args!("no fact `{text}`{nearest}"));
         }
     }
+}
+
+/// Returns the first `pattern` that follows the function of a row.
+fn pattern(definition: &[TokenTree]) -> Option<&Ident> {
+    definition.windows(3).find_map(|window| match window {
+        [TokenTree::Punct(comma), TokenTree::Ident(fact), TokenTree::Punct(colon)] => {
+            (comma.as_char() == ',' && colon.as_char() == ':' && fact == "pattern").then_some(fact)
+        }
+        _ => None,
+    })
 }
 
 /// Checks the parentheses of a method, which contain operands and, after a semicolon, parameters.

@@ -20,9 +20,9 @@ pub use crate::plan::compile_whole_graph;
 pub use crate::ext::FamilyTable;
 pub use crate::ext::vendor::{MadeOf, TracedBody, VendorOp, VendorPattern, vendor_body, vendor_call};
 pub use crate::runtime::{
-    BackendRuntime, Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, Listed, NamedFamily,
-    NamedVendor, NoBackend, NotRegistered, NotWritten, OpenOptions, Registration, Start, Written, family_key,
-    lists_family, names_family,
+    BackendRuntime, Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, LayerVendor, Listed,
+    NamedFamily, NamedVendor, NoBackend, NoLayer, NotRegistered, NotWritten, OpenOptions, Registration,
+    Start, Written, family_key, lists_family, names_family,
 };
 pub use crate::{Backend, BoxError, OpenOption};
 

@@ -20,18 +20,18 @@ impl<'a, T> Operands<'a, T> {
         Operands { op, at: 0, inputs }
     }
 
-    /// Returns the next operand, which is required.
+    /// Returns the next operand, which is required. `expected` describes it for the error.
     ///
     /// # Errors
     ///
     /// [`Error::Operand`] if it is absent.
     #[inline]
-    pub fn required(&mut self) -> Result<&'a T, Error> {
+    pub fn required(&mut self, expected: &'static str) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
         // The error is built only where it is returned: building and dropping it would double the cost of this
         // function.
-        let missing = || Error::Operand { op: self.op, index, expected: "a tensor" };
+        let missing = || Error::Operand { op: self.op, index, expected };
         self.inputs.get(index).copied().flatten().ok_or_else(missing)
     }
 
@@ -149,7 +149,7 @@ macro_rules! __call_method {
      $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {{
         const METHOD: &str = $op.spec().method;
         let mut operands = $crate::__private::Operands::new(METHOD, $inputs);
-        $( let $input = $crate::__take_operand!($kind, operands); )*
+        $( let $input = $crate::__take_operand!($kind, operands, $input); )*
         let mut params = $params.iter();
         $( let $param = $crate::__take_param!($pkind, METHOD, params); )*
         $( $( let $option = $crate::__take_param!($okind, METHOD, params); )+ )?
@@ -164,13 +164,13 @@ macro_rules! __call_method {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __take_operand {
-    (Tensor, $operands:ident) => {
-        $operands.required()?
+    (Tensor, $operands:ident, $name:ident) => {
+        $operands.required(::core::concat!("the tensor `", ::core::stringify!($name), "`"))?
     };
-    (Optional, $operands:ident) => {
+    (Optional, $operands:ident, $name:ident) => {
         $operands.optional()
     };
-    (Tensors, $operands:ident) => {
+    (Tensors, $operands:ident, $name:ident) => {
         $operands.rest()?
     };
 }

@@ -344,6 +344,22 @@ pub enum Error {
         paths: [&'static str; 2],
     },
 
+    /// A pattern of a vendor's operation ignores a `Bool` parameter that the body uses, and records the steps of the body for
+    /// no value of the parameter. The kernel would compute something else than the steps that it replaces.
+    #[error(
+        "the pattern `{pattern}` of `{name}` in `{domain}` ignores a parameter of the type Bool, and records other steps \
+         than the body, expected the steps of the body for one of its values; use the parameter in the pattern, or return an \
+         error for its other value"
+    )]
+    VendorPattern {
+        /// The domain.
+        domain: &'static str,
+        /// The operation's name in models, as in `GatedUnit`.
+        name: &'static str,
+        /// The pattern's function.
+        pattern: &'static str,
+    },
+
     /// A backend that is defined while the program runs lacks a primitive.
     #[error("`{backend}` has no method `{method}`; write {write}", backend = shown(.backend), write = sentence(.write))]
     NoMethod {

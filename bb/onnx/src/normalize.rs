@@ -3,8 +3,8 @@
 use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
-use bb_core::ext::{LayerNormalizationOptions, counted, math};
+use bb_core::ext::normalize::{in_range, moments, per_channel};
+use bb_core::ext::{LayerNormalizationOptions, counted, math, product};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::prelude::*;
 use bb_core::trace::{TraceStop, TracedTensor, Tracer};
@@ -40,10 +40,22 @@ pub(super) fn channel_operand(
     per_channel(on, v, x.rank())
 }
 
-/// Returns the axes that opsets below 13 normalize together: all axes from `axis` on.
-fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
-    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1))?.get();
-    Ok((from as i64..x.rank() as i64).collect())
+/// Applies an operation to all axes from `axis` on together, as the opsets below 13 do. They become the last axis, so that
+/// the operation runs on a backend's kernel.
+fn joint(
+    on: &Tracer,
+    call: &Call<'_, TracedTensor>,
+    operation: impl FnOnce(&TracedTensor, i64) -> Result<TracedTensor, TraceStop>,
+) -> OpResult {
+    let x = call.input(0)?;
+    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1)).map_err(Error::from)?.get();
+    if from + 1 == x.rank() {
+        return Ok(one(operation(x, -1)?));
+    }
+    let extents = on.extents(x);
+    let (kept, joined) = extents.split_at(from.min(extents.len()));
+    let flat = on.reshape_to(x, &[kept, &[product(joined)]].concat())?;
+    Ok(one(on.reshape_to(&operation(&flat, -1)?, &extents)?))
 }
 
 /// `Softmax` from opset 13 on.
@@ -53,11 +65,7 @@ pub(super) fn softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
 
 /// `Softmax` before opset 13, which normalizes over all dimensions from `axis` on.
 pub(super) fn joint_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    let x = call.input(0)?;
-    Ok(one(match joint_axes(call, x)?.as_slice() {
-        [axis] => on.softmax(x, *axis)?,
-        axes => softmax_over(on, x, axes)?,
-    }))
+    joint(on, call, |x, axis| on.softmax(x, axis))
 }
 
 /// `LogSoftmax` from opset 13 on.
@@ -67,8 +75,7 @@ pub(super) fn log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResul
 
 /// `LogSoftmax` before opset 13, which normalizes over all dimensions from `axis` on.
 pub(super) fn joint_log_softmax(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
-    let x = call.input(0)?;
-    Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
+    joint(on, call, |x, axis| on.log_softmax(x, axis))
 }
 
 /// Infers the types of `LayerNormalization`: the normalized tensor, the mean, and the inverse standard deviation.

@@ -174,7 +174,7 @@ fn operations_are_found_by_name_and_called_with_exactly_their_operands() {
     let parameter = wrong(&[Some(&x)], &[Param::Int(1)]);
     assert_eq!(parameter, "`neg` takes 0 parameters, got 1");
     for missing in [wrong(&[], &[]), wrong(&[None], &[])] {
-        assert!(missing.starts_with("`neg` is missing operand 0"), "{missing}");
+        assert!(missing.starts_with("`neg` is missing operand 0: it takes the tensor `x`"), "{missing}");
     }
     assert_eq!(on.call(neg, &[Some(&x), None], &[]).unwrap().len(), 1, "absent operands may follow");
 

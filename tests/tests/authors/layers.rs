@@ -429,6 +429,87 @@ fn a_layer_that_writes_compile_ends_with_the_default() {
     assert_eq!(compiled.load(Ordering::Relaxed), 1);
 }
 
+/// Has its own convolution. The CPU backend fuses convolutions with the functions of their results.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, extensions(Nn))]
+struct Convolving<B> {
+    inner: B,
+    convs: Arc<AtomicUsize>,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Convolving<B> {}
+
+#[bb::native]
+impl<B: InnerBackend> bb::ext::Nn for Convolving<B> {
+    fn conv(
+        &self,
+        x: &B::Tensor,
+        w: &B::Tensor,
+        bias: Option<&B::Tensor>,
+        options: bb::ext::ConvOptions<'_>,
+    ) -> Result<B::Tensor, B::Error> {
+        self.convs.fetch_add(1, Ordering::Relaxed);
+        bb::ext::Nn::conv(&bb::ext::Extended::new(&self.inner, &[]), x, w, bias, options)
+    }
+}
+
+/// Has its own sum.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Adding<B> {
+    inner: B,
+    sums: Arc<AtomicUsize>,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Adding<B> {
+    fn add(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.sums.fetch_add(1, Ordering::Relaxed);
+        self.inner.add(a, b)
+    }
+}
+
+/// `relu(conv(x, w) + x)` with a weight of one element that is 2.
+fn residual() -> Module {
+    let trace = bb::export::ModelTrace::new(&[("x", DataType::F32, &[1, 1, 2, 2])], |on, inputs| {
+        use bb::Backend as _;
+        use bb::ext::Nn as _;
+        let weight = on.constant(&bb::TensorData::new(&[1, 1, 1, 1], &[2f32])?)?;
+        let product = on.conv(&inputs[0], &weight, None, bb::ext::ConvOptions::default())?;
+        Ok(vec![on.relu(&on.add(&product, &inputs[0])?)?])
+    });
+    let options =
+        bb::export::ExportOptions::default().opset(bb::ir::opset::NEWEST).keep(bb::export::Keep::All);
+    trace.unwrap().module(&options).unwrap()
+}
+
+#[test]
+fn a_fused_operation_does_not_replace_an_operation_that_the_layer_writes() {
+    let [convs, sums] = [(); 2].map(|()| Arc::<AtomicUsize>::default());
+    let convolving =
+        BackendHandle::start("convolving", Convolving { inner: Cpu::default(), convs: convs.clone() });
+    let adding = BackendHandle::start("adding", Adding { inner: Cpu::default(), sums: sums.clone() });
+    for (on, calls) in [(&convolving, &convs), (&adding, &sums)] {
+        let program = on.compile(residual(), &CompileOptions::default()).unwrap();
+        let before = calls.load(Ordering::Relaxed);
+        let x = on.tensor(&[1, 1, 2, 2], &[1f32, -2., 3., -4.]).unwrap();
+        let results = program.run(&[Some(&x)]).unwrap();
+        assert_eq!(on.to_host(&results[0]).unwrap().as_slice::<f32>().unwrap(), [3., 0., 9., 0.]);
+        assert_eq!(calls.load(Ordering::Relaxed) - before, 1);
+    }
+    let has = |on: &BackendHandle, spec: &bb::ir::op::OpSpec| {
+        let natives = on.runtime().capabilities().families;
+        natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
+    };
+    let plain = BackendHandle::start("plain", Cpu::default());
+    let [conv, program] = [NnOp::FusedConv.spec(), bb::ext::ScalarOp::Fused.spec()];
+    assert_eq!([has(&plain, conv), has(&plain, program)], [true, true]);
+    // The convolution is not an element-wise function, so the programs of these functions remain.
+    assert_eq!([has(&convolving, conv), has(&convolving, program)], [false, true]);
+    assert_eq!([has(&adding, conv), has(&adding, program)], [false, false]);
+}
+
 /// Rounds products of matrices to `bf16`.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]

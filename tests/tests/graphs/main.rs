@@ -7,6 +7,7 @@ mod failures;
 mod halves;
 mod hostile;
 mod inputs;
+mod joint_axes;
 mod messages;
 mod not_utf8;
 mod operators_named;

@@ -7,6 +7,7 @@ mod dependencies;
 mod error_kinds;
 mod guide;
 mod limits;
+mod links;
 mod operators;
 mod recipes;
 mod rows;

@@ -88,6 +88,7 @@ impl Error {
             | Error::NotSaved { .. } => ErrorKind::Unsupported,
             Error::UnknownOperation { .. }
             | Error::VendorTwice { .. }
+            | Error::VendorPattern { .. }
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
             | Error::BackendName { .. }

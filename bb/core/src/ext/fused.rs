@@ -106,6 +106,15 @@ impl Function {
     }
 }
 
+/// Returns the operations that a fused operation ([`Scalar::fused`](super::Scalar::fused) or
+/// [`Nn::fused_conv`](super::Nn::fused_conv)) replaces in plans. Plans that fuse also lower batch normalisations, because a
+/// product and a sum are lines of a program.
+pub(crate) fn replaced(fused: &OpSpec) -> impl Iterator<Item = &'static OpSpec> {
+    let conv = (fused == NnOp::FusedConv.spec()).then_some(NnOp::Conv.spec());
+    let functions = Function::ALL.iter().map(|function| function.spec());
+    functions.chain([NnOp::BatchNormalization.spec()]).chain(conv)
+}
+
 /// Decodes a program for a number of tensors. Each line is the function's number followed by one or two operands.
 ///
 /// # Errors

@@ -49,6 +49,8 @@ pub type Accepts = fn(&[Option<PatternOperand>], &[Param<'_>]) -> bool;
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct VendorPattern {
+    /// The path of the function, for messages.
+    pub name: &'static str,
     /// The function that records the steps.
     pub traced: TracedBody,
     /// The condition on the operands, with at most one entry.

@@ -1,7 +1,8 @@
 //! The native operations of backends that layers wrap.
 
-use super::{Delegate, Layer, LayerError, LayerTensor, call, observes};
-use crate::ext::{Extended, FamilyTable, OpSet};
+use super::{Delegate, Layer, LayerError, LayerTensor, call, observes, writes};
+use crate::ext::fused::replaced;
+use crate::ext::{Extended, FamilyTable, NnOp, OpSet, ScalarOp};
 use crate::{Backend, Outputs};
 use bb_ir::op::{Family, OpSpec, Param};
 use std::any::{Any, TypeId};
@@ -60,8 +61,17 @@ pub trait InnerBackend: Backend + Sized + 'static {
 }
 
 /// Returns the native operations of a layer: the union of the inner backend's and the layer's own native operations.
+///
+/// A fused operation of the inner backend is left out if the layer writes an operation that it replaces in plans, because
+/// the layer's method would not be called.
 pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
     let mut all = on.inner().natives();
+    for fused in [NnOp::FusedConv.spec(), ScalarOp::Fused.spec()] {
+        let bypasses = replaced(fused).any(writes::<L>);
+        for (_, set) in all.iter_mut().filter(|(family, _)| bypasses && *family == fused.family) {
+            *set = set.without(fused.index);
+        }
+    }
     for &(family, own) in L::NATIVES {
         match all.iter_mut().find(|(known, _)| *known == family) {
             Some((_, set)) => *set = set.union(own),

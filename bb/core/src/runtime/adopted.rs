@@ -4,6 +4,7 @@
 use super::Declared;
 use crate::contract::{Native, OpSet};
 use crate::ext::vendor::VendorOp;
+use crate::layer::Delegate;
 use bb_ir::op::Family;
 use std::marker::PhantomData;
 
@@ -115,7 +116,26 @@ macro_rules! __families_named {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_named {
+    // The layer is checked on an inner backend of any type, because a generic constant is only evaluated where it is used.
+    (generic $inner:ident $layer:ty, $operations:path) => {
+        const _: () = {
+            type VendorLayer<$inner> = $layer;
+            $crate::__vendor_named! { @layer VendorLayer<$crate::Erased>, $operations }
+        };
+    };
+    (@layer $layer:ty, $operations:path) => {
+        const _: () = {
+            #[allow(unused_imports, reason = "a layer does not need it")]
+            use $crate::__private::NoLayer as _;
+            ::core::assert!(
+                $crate::__private::LayerVendor::<$layer, $operations>::NAMED,
+                "the operations of a vendor are implemented but not adopted, so that no plan would call them: name their trait \
+                 in `vendors(…)` beside `delegate` in `#[bb(…)]`"
+            );
+        };
+    };
     ($backend:ty, $operations:path) => {
+        $crate::__vendor_named! { @layer $backend, $operations }
         const _: () = {
             #[allow(unused_imports, reason = "a backend that a derive registers does not need it")]
             use $crate::__private::NotRegistered as _;
@@ -217,6 +237,23 @@ pub trait NotRegistered {
 }
 
 impl<B, Operation> NotRegistered for NamedVendor<B, Operation> {}
+
+/// A compile-time check whether the derive of a layer names a vendor's family.
+#[derive(Debug)]
+pub struct LayerVendor<L, Operation>(PhantomData<(L, Operation)>);
+
+impl<L: Delegate, Operation: VendorOp> LayerVendor<L, Operation> {
+    /// Whether the derive names the family.
+    pub const NAMED: bool = lists_family(L::NATIVES, Operation::FAMILY);
+}
+
+/// The constant of [`LayerVendor`] for types that are no layers.
+pub trait NoLayer {
+    /// Always true, so that no error is reported.
+    const NAMED: bool = true;
+}
+
+impl<L, Operation> NoLayer for LayerVendor<L, Operation> {}
 
 #[cfg(test)]
 mod tests {

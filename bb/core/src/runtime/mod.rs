@@ -44,8 +44,8 @@ mod vendor;
 pub(crate) use crate::error::BackendId;
 pub use added::Added;
 pub use adopted::{
-    NamedFamily, NamedVendor, NoBackend, NotRegistered, NotWritten, Written, family_key, lists_family,
-    names_family,
+    LayerVendor, NamedFamily, NamedVendor, NoBackend, NoLayer, NotRegistered, NotWritten, Written,
+    family_key, lists_family, names_family,
 };
 pub use backends::Backends;
 pub use buffers::{BufferId, BufferMeta, Buffers};

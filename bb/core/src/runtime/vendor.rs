@@ -12,9 +12,11 @@
 ///   backend without a kernel refuses the operation before anything runs.
 /// - `pattern: function`, once for each pattern: a function like a body. If the backend has a kernel for the operation,
 ///   and a plan contains the steps that the function records, the operation replaces these steps. Commutative operands
-///   may have either order, and float parameters of the row match any number. A pattern has one result. It is matched
-///   on operands with the element type and the rank of that result; other operands also match if the function records
-///   the same steps for them. With `pattern: function where condition`, only steps whose operands satisfy the
+///   may have either order; an order that gives the first operand the shape of the result is tried first. A `Float`
+///   parameter matches any number, and a `Bool` parameter both values. If a pattern ignores a `Bool` parameter, the kernel
+///   gets the value that gives the body the same steps, and compiling fails if there is none. A pattern has one result.
+///   It is matched on operands with the element type and the rank of that result; other operands also match if the
+///   function records the same steps for them. With `pattern: function where condition`, only steps whose operands satisfy the
 ///   [condition](crate::ext::Accepts) are replaced, for a kernel that does not support all operands.
 ///
 /// The names in parentheses are the enum of the operations and the trait that component code uses to call them.
@@ -245,6 +247,7 @@ macro_rules! __vendor_made_of {
 macro_rules! __vendor_patterns {
     ([$($pattern:path $(where $when:path)?),*] [$op:path, $trait:path] $row:tt) => {
         &[ $( $crate::__private::VendorPattern {
+            name: ::core::stringify!($pattern),
             traced: $crate::__vendor_traced!($pattern, [$op, $trait] $row),
             accepts: &[$($when)?],
         } ),* ]

@@ -14,7 +14,7 @@ type Pointers = SmallVec<[*const RawTensor; 8]>;
 /// Converts an operand of each kind to a value that lives for the call.
 macro_rules! taken_operand {
     (Tensor, $operands:ident) => {
-        $operands.required()?.raw()
+        $operands.required("a tensor")?.raw()
     };
     (Tensors, $operands:ident) => {
         $operands.rest()?.iter().map(|x| x.raw()).collect::<Pointers>()

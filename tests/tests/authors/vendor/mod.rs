@@ -1,6 +1,7 @@
 //! Tests that an author's own operations work as ONNX's do: in models, in plans, in reports, and in single calls.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod bindings;
 mod chip;
 
 use bb::coverage::{Coverage, How, Why};
@@ -341,7 +342,7 @@ fn what_a_node_has_wrong_is_named() {
     let text = fails(with_int(chip_node("Gated", &["x", "gate"], &["y"]), "beta", 1));
     assert!(text.contains("beta") && text.contains("float"), "{text}");
     let text = fails(chip_node("Gated", &["x"], &["y"]));
-    assert!(text.contains("gated") && text.contains("operand 1"), "{text}");
+    assert!(text.contains("`gated` is missing operand 1: it takes the tensor `gate`"), "{text}");
     let text = fails(chip_node("Gated", &["x", "gate", "x"], &["y"]));
     assert!(text.contains("takes 2"), "{text}");
     let text = fails(chip_node("Gaited", &["x", "gate"], &["y"]));

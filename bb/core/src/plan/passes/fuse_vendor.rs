@@ -9,20 +9,27 @@
 //! model are replaced only if the second trace records the same steps, with the same parameters, constants, types and extents.
 //! Steps are not replaced if their parameters differ between runs, or if the pattern queried an extent that differs between
 //! runs.
+//!
+//! The operands of commutative operations match in either order, so there may be several candidates for the operands. They are
+//! tried until the vendor's condition and the second trace agree, first those whose first operand has the shape of the result.
+//!
+//! Each value of a `Bool` parameter has a first trace of its own (`vendor_forms.rs`).
 
 use super::matching::{Compare, Matching};
 use super::pattern::Pattern;
 use super::recognized::{Call, Found, replace_by_calls};
+use super::vendor_forms::Form;
 use super::view::View;
 use super::{Pass, PassOptions, rewrite_to};
 use crate::ext::OpSet;
 use crate::ext::PatternOperand;
-use crate::ext::vendor::{self, VendorOperation, VendorPattern};
+use crate::ext::vendor::{self, TracedBody, VendorOperation, VendorPattern};
 use crate::plan::engine::Engine;
 use crate::plan::segment::Settings;
 use crate::trace::{InputIndex, StepId, TableIndex, Trace, TraceValue, TracedTensor, Tracer, Varies};
 use crate::{DataType, Error};
 use bb_ir::op::{Arity, Family, Param};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 pub(super) const PASS: Pass = Pass { name: "fuse-vendor", engines: &[Engine::Interpreter], run };
@@ -30,8 +37,11 @@ pub(super) const PASS: Pass = Pass { name: "fuse-vendor", engines: &[Engine::Int
 /// The last pass before this one. Traces of patterns are rewritten up to and including this pass.
 const BEFORE: &str = "merge-duplicates";
 
-/// The extent of all dimensions in the first trace of a pattern.
-const EXTENT: usize = 2;
+/// The maximum number of orders of operands that are collected for a pattern and a result.
+const MOST_ORDERS: usize = 256;
+
+/// The maximum number of these orders that are traced, because a trace costs much more than a condition.
+const MOST_TRACES: usize = 16;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let Some(settings) = options.settings else { return Ok(0) };
@@ -49,7 +59,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let view = View { trace, uses: &uses, options };
     let (mut found, mut taken) = (Vec::new(), HashSet::new());
-    let mut forms: HashMap<(usize, DataType, usize), Option<Form>> = HashMap::new();
+    let mut forms: HashMap<(usize, DataType, usize), Vec<Form>> = HashMap::new();
     // Starts at the last step, so that an outer pattern is tried before the patterns that it contains.
     for (id, last) in trace.steps.iter().rev() {
         let &[result] = last.outputs.as_slice() else { continue };
@@ -57,13 +67,17 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         let mut best: Option<Found<Call>> = None;
         for (at, pattern) in patterns.iter().enumerate() {
             let key = (at, info.dtype, info.shape.len());
-            let form = forms
-                .entry(key)
-                .or_insert_with(|| pattern.form(info.dtype, info.shape.len(), settings, options));
-            let Some(form) = form else { continue };
-            let Some(matched) = pattern.matched(view, settings, form, id, result)? else { continue };
-            if best.as_ref().is_none_or(|best| best.steps.len() < matched.steps.len()) {
-                best = Some(matched);
+            let forms = match forms.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    place.insert(pattern.forms(info.dtype, info.shape.len(), settings, options)?)
+                }
+            };
+            for form in forms.iter() {
+                let Some(matched) = pattern.matched(view, settings, form, id, result)? else { continue };
+                if best.as_ref().is_none_or(|best| best.steps.len() < matched.steps.len()) {
+                    best = Some(matched);
+                }
             }
         }
         if let Some(best) = best.filter(|best| best.steps.iter().all(|step| !taken.contains(step))) {
@@ -76,54 +90,23 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
 }
 
 /// A pattern of a vendor, and the operation that replaces its steps.
-struct Candidate {
-    operation: &'static VendorOperation,
-    pattern: VendorPattern,
+pub(super) struct Candidate {
+    pub(super) operation: &'static VendorOperation,
+    pub(super) pattern: VendorPattern,
 }
 
-/// The first trace of a pattern, for loose matching.
-struct Form {
-    pattern: Pattern,
-    /// For each parameter, its marker number if it is a float; otherwise `None`.
-    markers: Vec<Option<f64>>,
+/// Operands and parameters that an operation may have at a step.
+#[derive(PartialEq)]
+struct Binding {
+    inputs: Vec<Option<TraceValue>>,
+    params: Vec<Param<'static>>,
 }
 
 impl Candidate {
-    /// Traces the pattern for loose matching; `None` if the pattern does not accept operands of this type.
-    fn form(
+    /// Traces the pattern or the body, and rewrites the trace with the passes that have already rewritten the model.
+    pub(super) fn traced(
         &self,
-        dtype: DataType,
-        rank: usize,
-        settings: &Settings,
-        options: PassOptions<'_>,
-    ) -> Option<Form> {
-        let spec = self.operation.spec();
-        let shape = vec![EXTENT; rank];
-        let operands: Vec<Option<OperandType<'_>>> = spec
-            .inputs
-            .iter()
-            .map(|(_, arity)| {
-                (*arity == Arity::Tensor).then_some(OperandType { dtype, shape: &shape, varies: false })
-            })
-            .collect();
-        let mut markers = Vec::with_capacity(spec.params.len());
-        let mut params = Vec::with_capacity(spec.params.len());
-        for (at, param) in spec.params.iter().enumerate() {
-            let default = param.default.map(|default| default());
-            let is_float = param.kind == bb_ir::op::ParamKind::Float;
-            // These numbers do not occur in models by chance, and are distinct in each float type.
-            let marker = is_float.then(|| f64::from(1.2109375f32 + 0.0546875 * at as f32));
-            params.push(marker.map(Param::Float).or(default)?);
-            markers.push(marker);
-        }
-        let pattern = self.traced(&operands, &params, settings, options)?;
-        // A body without steps would match everywhere.
-        pattern.has_steps().then_some(Form { pattern, markers })
-    }
-
-    /// Traces the pattern, and rewrites the trace with the passes that have already rewritten the model.
-    fn traced(
-        &self,
+        function: TracedBody,
         operands: &[Option<OperandType<'_>>],
         params: &[Param<'_>],
         settings: &Settings,
@@ -144,7 +127,7 @@ impl Candidate {
         };
         let inputs: Vec<Option<TracedTensor>> = operands.iter().enumerate().map(input).collect();
         let inputs: Vec<Option<&TracedTensor>> = inputs.iter().map(Option::as_ref).collect();
-        let results = (self.pattern.traced)(&on, &inputs, params).ok()?;
+        let results = function(&on, &inputs, params).ok()?;
         let [result] = results.as_slice() else { return None };
         let result = result.read();
         drop(results);
@@ -166,52 +149,94 @@ impl Candidate {
         last: StepId,
         result: TraceValue,
     ) -> Result<Option<Found<Call>>, Error> {
-        let spec = self.operation.spec();
-        let compare = Compare::Form(&form.markers);
-        let Some(loose) = Matching::new(view, &form.pattern, compare, result).first()? else {
-            return Ok(None);
-        };
-        let bound = |found: &Matching<'_>| -> Vec<_> {
-            (0..spec.inputs.len()).map(|index| found.operand(index)).collect()
-        };
-        let inputs = bound(&loose);
-        let mut operands = Vec::with_capacity(spec.inputs.len());
-        for (bound, (_, arity)) in inputs.iter().zip(spec.inputs) {
-            let Some(value) = bound else {
-                if *arity == Arity::Tensor {
-                    return Ok(None);
-                }
-                operands.push(None);
+        let mut traces = 0;
+        for binding in self.bindings(view, form, result)? {
+            if !self.accepted(view.trace, &binding.inputs, &binding.params)? {
                 continue;
+            }
+            traces += 1;
+            if traces > MOST_TRACES {
+                break;
+            }
+            if let Some(steps) = self.exact(view, settings, &binding, last, result)? {
+                let Binding { inputs, params } = binding;
+                let replacement = Call { spec: self.operation.spec(), params: params.into(), inputs };
+                return Ok(Some(Found { replacement, steps, last, result }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the operands and parameters of all loose matches. Those whose first operand has the shape of the result come
+    /// first, then those whose first operand has its rank.
+    fn bindings(&self, view: View<'_>, form: &Form, result: TraceValue) -> Result<Vec<Binding>, Error> {
+        let spec = self.operation.spec();
+        let mut all: Vec<Binding> = Vec::new();
+        let mut loose = Matching::new(view, &form.pattern, Compare::Form(&form.markers), result);
+        loose.find(&mut |found| {
+            let inputs = bound(found, spec.inputs.len());
+            let complete = inputs
+                .iter()
+                .zip(spec.inputs)
+                .all(|(value, (_, arity))| value.is_some() || *arity != Arity::Tensor);
+            let number = |(slot, param): (usize, &Option<Param<'static>>)| {
+                found.number(slot).map(Param::Float).or_else(|| param.clone())
             };
-            let info = view.trace.values.get(*value)?;
-            let varies = (0..info.shape.len()).any(|axis| info.varying.has(axis));
-            operands.push(Some(OperandType { dtype: info.dtype, shape: &info.shape, varies }));
+            let params: Option<Vec<_>> = form.params.iter().enumerate().map(number).collect();
+            let binding = params.filter(|_| complete).map(|params| Binding { inputs, params });
+            if let Some(binding) = binding.filter(|binding| !all.contains(binding)) {
+                all.push(binding);
+            }
+            Ok(all.len() == MOST_ORDERS)
+        })?;
+        let shape = &view.trace.values.get(result)?.shape;
+        let mut keyed = Vec::with_capacity(all.len());
+        for binding in all {
+            let first = match binding.inputs.first().copied().flatten() {
+                Some(value) => Some(&view.trace.values.get(value)?.shape),
+                None => None,
+            };
+            let key = (first != Some(shape), first.map(|first| first.len()) != Some(shape.len()));
+            keyed.push((key, binding));
         }
-        let mut params = Vec::with_capacity(spec.params.len());
-        for (slot, param) in spec.params.iter().enumerate() {
-            let default = param.default.map(|default| default());
-            let Some(param) = loose.number(slot).map(Param::Float).or(default) else { return Ok(None) };
-            params.push(param);
+        // A stable sort keeps the order of the pattern among equals.
+        keyed.sort_by_key(|(key, _)| *key);
+        Ok(keyed.into_iter().map(|(_, binding)| binding).collect())
+    }
+
+    /// Returns the steps that the pattern records with these operands and parameters; `None` if the model has other steps, or
+    /// uses their intermediate results elsewhere.
+    fn exact(
+        &self,
+        view: View<'_>,
+        settings: &Settings,
+        binding: &Binding,
+        last: StepId,
+        result: TraceValue,
+    ) -> Result<Option<Vec<StepId>>, Error> {
+        let mut operands = Vec::with_capacity(binding.inputs.len());
+        for value in &binding.inputs {
+            operands.push(match value {
+                None => None,
+                Some(value) => {
+                    let info = view.trace.values.get(*value)?;
+                    let varies = (0..info.shape.len()).any(|axis| info.varying.has(axis));
+                    Some(OperandType { dtype: info.dtype, shape: &info.shape, varies })
+                }
+            });
         }
-        if !self.accepted(view.trace, &inputs, &params)? {
-            return Ok(None);
-        }
-        let Some(exact) = self.traced(&operands, &params, settings, view.options) else { return Ok(None) };
+        let exact = self.traced(self.pattern.traced, &operands, &binding.params, settings, view.options);
+        let Some(exact) = exact else { return Ok(None) };
         let mut strict = Matching::new(view, &exact, Compare::Exact, result);
-        if !strict.find(&mut |strict| Ok(bound(strict) == inputs))? {
+        if !strict.find(&mut |strict| Ok(bound(strict, binding.inputs.len()) == binding.inputs))? {
             return Ok(None);
         }
         let mut steps = strict.steps;
         steps.sort_unstable();
         steps.dedup();
-        let replacement = Call { spec, params: params.into(), inputs };
-        let found = Found { replacement, steps, last, result };
-        Ok(view.is_closed(&found.steps, last)?.then_some(found))
+        Ok(view.is_closed(&steps, last)?.then_some(steps))
     }
-}
 
-impl Candidate {
     /// Returns whether the vendor's own conditions accept the operands and parameters.
     fn accepted(
         &self,
@@ -235,10 +260,15 @@ impl Candidate {
     }
 }
 
+/// Returns the values that the operands match.
+fn bound(found: &Matching<'_>, operands: usize) -> Vec<Option<TraceValue>> {
+    (0..operands).map(|index| found.operand(index)).collect()
+}
+
 /// An operand of a pattern.
-struct OperandType<'a> {
-    dtype: DataType,
-    shape: &'a [usize],
+pub(super) struct OperandType<'a> {
+    pub(super) dtype: DataType,
+    pub(super) shape: &'a [usize],
     /// Whether its extents may differ between runs.
-    varies: bool,
+    pub(super) varies: bool,
 }

@@ -55,6 +55,7 @@ mod pattern;
 mod permutation;
 mod quantised;
 mod recognized;
+mod vendor_forms;
 mod view;
 
 /// A rewriting of traces.
