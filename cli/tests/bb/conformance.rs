@@ -242,3 +242,46 @@ fn a_case_whose_path_is_not_unicode_runs() {
     let ended = bb(&["conformance", text(&folder.join("cases"))]);
     assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
 }
+
+/// Runs the case `it` of a folder, which has failed, and returns the reason.
+fn reason(folder: &Path) -> String {
+    let (cases, report) = (folder.join("cases"), folder.join("report.json"));
+    let ended = bb(&["conformance", text(&cases), "--json", text(&report)]);
+    assert_eq!(ended.out.lines().last(), Some("0 passed, 1 failed, 0 skipped"), "{}", ended.out);
+    records(folder).remove(0).2
+}
+
+/// Without an expected file there is nothing to compare, so that the case would pass with any output.
+#[test]
+fn an_output_without_an_expected_file_fails() {
+    let folder = folder("conformance-no-expected");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    let set = folder.join("cases/it/test_data_set_0");
+    let file = |name: &str| set.join(name);
+    std::fs::rename(file("output_0.pb"), file("output_1.pb")).unwrap();
+    let expected = format!("`{}` has `output_1.pb`, but no `output_0.pb`", text(&set));
+    assert_eq!(reason(&folder), expected);
+    std::fs::remove_file(file("output_1.pb")).unwrap();
+    assert_eq!(reason(&folder), "output `y` (0 of 1) has no expected file `output_0.pb`");
+}
+
+#[test]
+fn a_missing_data_set_fails() {
+    let folder = folder("conformance-set-gap");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    std::fs::create_dir(folder.join("cases/it/test_data_set_2")).unwrap();
+    let case = folder.join("cases/it");
+    let expected = format!("`{}` has `test_data_set_2`, but no `test_data_set_1`", text(&case));
+    assert_eq!(reason(&folder), expected);
+}
+
+#[test]
+fn wrong_settings_of_a_case_fail_it() {
+    let folder = folder("conformance-settings");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    let settings = write(&folder, "cases/it/data.json", br#"{ "rtol": -0.5 }"#);
+    let expected = format!(
+        "`{settings}` is no description of a case: expected a number from 0 to 1 as `rtol`, got -0.5"
+    );
+    assert_eq!(reason(&folder), expected);
+}
