@@ -3,6 +3,7 @@
 //! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
+mod ended;
 mod operators;
 mod perf;
 mod pool;
@@ -20,7 +21,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
@@ -36,16 +37,8 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         session::backend(Some(other))?;
     }
     let Selected { jobs, skipped } = selected(options)?;
-    // If the JSON goes to standard output, the report goes to standard error.
-    let alone = options.json.as_deref() == Some(Path::new("-"));
-    let report = |text: std::fmt::Arguments<'_>| {
-        if alone {
-            out::note(text);
-            Ok(())
-        } else {
-            out::line(text)
-        }
-    };
+    let json = options.json.clone();
+    let report = |text: std::fmt::Arguments<'_>| say(options.json.as_deref(), text);
     let bar = progress(jobs.len());
     let done = |outcome: &Outcome| {
         if let Verdict::Failed(reason) = &outcome.verdict {
@@ -55,7 +48,10 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         Ok(())
     };
     let mut outcomes = if options.in_process {
-        run_here(jobs, backend, Duration::from_secs(options.timeout), done)?
+        let left_out = skipped.clone();
+        let ended =
+            move |outcomes: Vec<Outcome>, left| report_ended(json.as_deref(), outcomes, left, &left_out);
+        run_here(jobs, backend, Duration::from_secs(options.timeout), ended, done)?
     } else {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.unwrap_or_else(processors);
@@ -95,6 +91,38 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     let left_out = skipped.len() + outcomes.len() - passed - failed;
     report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints a line of the report. If the JSON goes to standard output, the report goes to standard error.
+fn say(json: Option<&Path>, text: std::fmt::Arguments<'_>) -> Result<()> {
+    if json == Some(Path::new("-")) {
+        out::note(text);
+        Ok(())
+    } else {
+        out::line(text)
+    }
+}
+
+/// Reports the cases of a process that the backend ends. The last outcome is that of the case that was running, and `left` cases
+/// did not run.
+fn report_ended(json: Option<&Path>, outcomes: Vec<Outcome>, left: usize, skipped: &[String]) {
+    let report = || -> Result<()> {
+        if let Some(path) = json {
+            write(path, &outcomes, skipped)?;
+        }
+        if let Some(Outcome { name, verdict: Verdict::Failed(reason), .. }) = outcomes.last() {
+            say(json, format_args!("failed {name}: {reason}"))?;
+        }
+        let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
+        let passed = count(|verdict| matches!(verdict, Verdict::Passed));
+        let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let left_out = skipped.len() + outcomes.len() - passed - failed;
+        say(json, format_args!("{passed} passed, {failed} failed, {left_out} skipped, {left} not run"))?;
+        out::flush()
+    };
+    if let Err(error) = report() {
+        out::note(render::chain(&error));
+    }
 }
 
 /// The cases of a folder: those to run, and the names of the excluded ones.
@@ -154,16 +182,56 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs all jobs in this process, and calls `done` after each job.
+/// The cases that run in this process.
+#[derive(Default)]
+struct Progress {
+    outcomes: Vec<Outcome>,
+    /// The case that is running, and when it started.
+    running: Option<(String, Instant)>,
+    /// The number of cases after it.
+    left: usize,
+}
+
+impl Progress {
+    /// Ends the case that is running, because the process ends.
+    fn end(&mut self) -> (Vec<Outcome>, usize) {
+        if let Some((name, start)) = self.running.take() {
+            let seconds = start.elapsed().as_secs_f64();
+            let verdict = Verdict::Failed("ended the process before it answered".to_owned());
+            self.outcomes.push(Outcome { name, verdict, seconds });
+        }
+        (std::mem::take(&mut self.outcomes), self.left)
+    }
+}
+
+fn locked(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs all jobs in this process, and calls `done` after each job. If a job ends the process, calls `ended` with the outcomes and the number
+/// of jobs that did not run.
 fn run_here(
     jobs: Vec<Job>,
     backend: &str,
     timeout: Duration,
+    ended: impl FnOnce(Vec<Outcome>, usize) + Send + 'static,
     done: impl Fn(&Outcome) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
     let runtime = bb::backend(backend)?.runtime().clone();
-    let one = |job: Job| {
+    let progress = Arc::new(Mutex::new(Progress { left: jobs.len(), ..Progress::default() }));
+    let shared = progress.clone();
+    let _guard = ended::Guard::new(move || {
+        let (outcomes, left) = locked(&shared).end();
+        ended(outcomes, left);
+    });
+    for job in jobs {
         let start = Instant::now();
+        // The lock is not held while a case runs.
+        {
+            let mut progress = locked(&progress);
+            progress.running = Some((job.name.clone(), start));
+            progress.left -= 1;
+        }
         let within = RunOptions::default().with_deadline(start + timeout);
         let verdict = match within.within(|| verdict(&job.path, &runtime)) {
             // The time limit replaces other failures, because a case that is stopped may fail with any error.
@@ -171,9 +239,12 @@ fn run_here(
             verdict => verdict,
         };
         let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
-        done(&outcome).map(|()| outcome)
-    };
-    jobs.into_iter().map(one).collect()
+        done(&outcome)?;
+        let mut progress = locked(&progress);
+        progress.running = None;
+        progress.outcomes.push(outcome);
+    }
+    Ok(std::mem::take(&mut locked(&progress).outcomes))
 }
 
 /// Runs a case. Skips it if the backend does not support it, for example because of an element type.

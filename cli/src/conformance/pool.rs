@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -139,8 +139,9 @@ impl Worker {
             Ok(line) => (Verdict::of_line(&line), Some(self)),
             Err(RecvTimeoutError::Timeout) => (too_long(timeout), None),
             Err(RecvTimeoutError::Disconnected) => {
-                let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-                (Verdict::Failed(format!("crashed: {how}")), None)
+                let how =
+                    self.process.wait().map_or_else(|e| format!("crashed: {e}"), |status| ended(status));
+                (Verdict::Failed(how), None)
             }
         }
     }
@@ -151,6 +152,14 @@ impl Drop for Worker {
         // Killing fails if the process has already ended, which is not an error.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
+    }
+}
+
+/// Describes how a process ended before it answered.
+fn ended(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("ended the process with status {code} before it answered"),
+        None => format!("crashed: {status}"),
     }
 }
 
