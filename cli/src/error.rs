@@ -99,6 +99,9 @@ pub(crate) enum Error {
     #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
     PerChannel { option: &'static str, channels: usize, got: usize },
 
+    #[error("expected at least {required} {} to pass, got {passed}; the lines above say why the others were skipped, and `--require 0` allows it", if *.required == 1 { "case" } else { "cases" })]
+    TooFewPassed { passed: usize, required: usize },
+
     #[error("no case below `{}` has `{filter}` in its path", sentence(.dir.display()), filter = shown(.filter))]
     NoMatch { dir: PathBuf, filter: String },
 

@@ -281,6 +281,9 @@ pub(crate) struct Conformance {
     /// Give up on a case after this time
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) timeout: u64,
+    /// Fail if fewer cases pass [default: 1, unless all are excluded]
+    #[arg(long, value_name = "N")]
+    pub(crate) require: Option<usize>,
     /// Write one record per case to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -76,21 +76,35 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             report(format_args!("{text}"))?;
         }
     }
-    let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();
-    for outcome in &outcomes {
-        if let Verdict::Skipped(reason) = &outcome.verdict {
-            *lacking.entry(reason).or_default() += 1;
-        }
-    }
-    for (reason, count) in &lacking {
-        report(format_args!("skipped {count}: {reason}"))?;
+    for line in reasons(&outcomes) {
+        report(format_args!("{line}"))?;
     }
     let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
     let passed = count(|verdict| matches!(verdict, Verdict::Passed));
     let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
     let left_out = skipped.len() + outcomes.len() - passed - failed;
     report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
+    // Cases that were all skipped say nothing of the backend. The exclusion of all cases is the caller's choice.
+    let required = options.require.unwrap_or(usize::from(!outcomes.is_empty()));
+    if failed == 0 && passed < required {
+        return Err(Error::TooFewPassed { passed, required });
+    }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns a line for each reason why cases were skipped, with their number and the details of the first one.
+fn reasons(outcomes: &[Outcome]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, (usize, &str, &str)> = BTreeMap::new();
+    for Outcome { name, verdict, .. } in outcomes {
+        if let Verdict::Skipped { reason, detail } = verdict {
+            reasons.entry(reason).or_insert((0, name, detail)).0 += 1;
+        }
+    }
+    let line = |(reason, (count, name, detail)): (&str, (usize, &str, &str))| match detail {
+        "" => format!("skipped {count}: {reason}"),
+        detail => format!("skipped {count}: {reason}, for example {name}: {detail}"),
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 /// Prints a line of the report. If the JSON goes to standard output, the report goes to standard error.
@@ -103,8 +117,8 @@ fn say(json: Option<&Path>, text: std::fmt::Arguments<'_>) -> Result<()> {
     }
 }
 
-/// Reports the cases of a process that the backend ends. The last outcome is that of the case that was running, and `left` cases
-/// did not run.
+/// Reports the cases of a process that the backend ends. The case that was running has the last outcome, and `left` cases did
+/// not run.
 fn report_ended(json: Option<&Path>, outcomes: Vec<Outcome>, left: usize, skipped: &[String]) {
     let report = || -> Result<()> {
         if let Some(path) = json {
@@ -253,18 +267,27 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(failure)) => match onnx::NotRun::of(case, &failure, on) {
-            Some(onnx::NotRun::Type(dtype)) => Verdict::Skipped(format!("the backend does not have {dtype}")),
+            Some(onnx::NotRun::Type(dtype)) => {
+                Verdict::skipped(format!("the backend does not have {dtype}"), "")
+            }
             Some(onnx::NotRun::Exceeds(dtype, held)) => {
-                Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
+                Verdict::skipped(format!("{dtype} exceeds {held}, in which the backend holds it"), "")
             }
-            Some(onnx::NotRun::Primitive(op)) => Verdict::Skipped(format!("the backend does not run `{op}`")),
-            Some(onnx::NotRun::Unwritten(method)) => Verdict::Skipped(format!("`{method}` is not written")),
+            Some(onnx::NotRun::Primitive(op)) => {
+                Verdict::skipped(format!("the backend does not run `{op}`"), "")
+            }
+            Some(onnx::NotRun::Unwritten(method)) => {
+                Verdict::skipped(format!("`{method}` is not written"), "")
+            }
             Some(onnx::NotRun::Declined(reason)) => {
-                Verdict::Skipped(format!("the backend declines a node of the case: {reason}"))
+                Verdict::skipped(format!("the backend declines a node of the case: {reason}"), "")
             }
-            _ => match provider::skips(on.name(), &failure) {
-                Some(reason) => Verdict::Skipped(reason.to_owned()),
-                None => Verdict::Failed(render::chain(&failure)),
+            not_run => match (provider::skips(case, on.name(), &failure), not_run) {
+                (Some(verdict), _) => verdict,
+                (None, Some(onnx::NotRun::Refused(why))) => {
+                    Verdict::skipped("the backend refuses the case", why)
+                }
+                (None, _) => Verdict::Failed(render::chain(&failure)),
             },
         },
         Err(_) => Verdict::Failed("panicked".to_owned()),
@@ -320,8 +343,9 @@ fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
     let ran = outcomes.iter().map(|o| {
         let (status, reason) = match &o.verdict {
             Verdict::Passed => ("passed", None),
-            Verdict::Failed(reason) => ("failed", Some(reason)),
-            Verdict::Skipped(reason) => ("skipped", Some(reason)),
+            Verdict::Failed(reason) => ("failed", Some(reason.clone())),
+            Verdict::Skipped { reason, detail } if detail.is_empty() => ("skipped", Some(reason.clone())),
+            Verdict::Skipped { reason, detail } => ("skipped", Some(format!("{reason}: {detail}"))),
         };
         serde_json::json!({ "case": o.name, "status": status, "reason": reason, "seconds": o.seconds })
     });

@@ -285,3 +285,16 @@ fn wrong_settings_of_a_case_fail_it() {
     );
     assert_eq!(reason(&folder), expected);
 }
+
+/// Skipped cases say nothing of the backend, so that a run without a passed case is no success.
+#[test]
+fn fewer_passed_cases_than_required_are_an_error() {
+    let folder = folder("conformance-require");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    let cases = folder.join("cases");
+    let ended = bb(&["conformance", text(&cases), "--require", "2"]);
+    assert_eq!((ended.code(), &*ended.out), (1, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+    assert!(ended.err.contains("expected at least 2 cases to pass, got 1"), "{}", ended.err);
+    let ended = bb(&["conformance", text(&cases), "--require", "1"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+}
