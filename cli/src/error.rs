@@ -99,6 +99,12 @@ pub(crate) enum Error {
     #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
     PerChannel { option: &'static str, channels: usize, got: usize },
 
+    #[error("`{}` is a file; expected a folder with cases: unpack an archive of cases first, and run a model with `bb run`", sentence(.path.display()))]
+    CasesInFile { path: PathBuf },
+
+    #[error("no test of the primitives has `{filter}` in its name", filter = shown(.filter))]
+    NoTest { filter: String },
+
     #[error("expected at least {required} {} to pass, got {passed}; the lines above say why the others were skipped, and `--require 0` allows it", if *.required == 1 { "case" } else { "cases" })]
     TooFewPassed { passed: usize, required: usize },
 

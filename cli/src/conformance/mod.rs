@@ -4,14 +4,16 @@
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
 mod ended;
+mod here;
 mod operators;
 mod perf;
 mod pool;
+mod primitives;
 mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb::{BackendRuntime, RunOptions};
+use bb::BackendRuntime;
 use bb_conformance::onnx;
 use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
@@ -21,8 +23,8 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     // The name includes the options, because the workers open the backend by its name.
@@ -36,60 +38,104 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
-    let Selected { jobs, skipped } = selected(options)?;
-    let json = options.json.clone();
-    let report = |text: std::fmt::Arguments<'_>| say(options.json.as_deref(), text);
+    let Some(dir) = &options.dir else { return primitives(options, backend) };
+    let Selected { jobs, skipped } = selected(options, dir)?;
     let bar = progress(jobs.len());
-    let done = |outcome: &Outcome| {
-        if let Verdict::Failed(reason) = &outcome.verdict {
-            bar.suspend(|| report(format_args!("failed {}: {reason}", outcome.name)))?;
-        }
+    let done = |_: &Outcome| {
         bar.inc(1);
         Ok(())
     };
+    let timeout = Duration::from_secs(options.timeout);
     let mut outcomes = if options.in_process {
-        let left_out = skipped.clone();
-        let ended =
-            move |outcomes: Vec<Outcome>, left| report_ended(json.as_deref(), outcomes, left, &left_out);
-        run_here(jobs, backend, Duration::from_secs(options.timeout), ended, done)?
+        here::run(jobs, backend, timeout, ended(options, &skipped), done)?
     } else {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.unwrap_or_else(processors);
-        pool::run(jobs, backend, workers, Duration::from_secs(options.timeout), done)?
+        pool::run(jobs, backend, workers, timeout, done)?
     };
     bar.finish_and_clear();
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
-    if let Some(path) = &options.json {
-        write(path, &outcomes, &skipped)?;
-    }
-    if provider.is_some() || options.support.is_some() || options.perf.is_some() {
-        let measure = |other: &String| perf::measured(&options.dir, &outcomes, backend, other);
+    let with_table = provider.is_some() || options.perf.is_some();
+    if with_table || options.support.is_some() || outcomes.iter().any(Outcome::is_failed) {
+        let measure = |other: &String| perf::measured(dir, &outcomes, backend, other);
         let seconds = options.perf.as_ref().map(measure).transpose()?;
-        let operators = Operators::count(&options.dir, &outcomes, seconds.as_ref());
+        let operators = Operators::count(dir, &outcomes, seconds.as_ref());
         if let Some(path) = &options.support {
             operators.write(path)?;
         }
-        if provider.is_some() || options.perf.is_some() {
-            report(format_args!("{}", operators.table()))?;
+        if with_table || outcomes.iter().any(Outcome::is_failed) {
+            say(options, format_args!("{}", operators.table()))?;
         }
         if let Some(text) = operators.in_all() {
-            report(format_args!("{text}"))?;
+            say(options, format_args!("{text}"))?;
         }
     }
-    for line in reasons(&outcomes) {
-        report(format_args!("{line}"))?;
+    summary(options, &outcomes, &skipped)
+}
+
+/// Runs the tests of the primitives.
+fn primitives(options: &args::Conformance, backend: &str) -> Result<ExitCode> {
+    let outcomes = primitives::run(backend, options.filter.as_deref(), ended(options, &[]), |_| Ok(()))?;
+    summary(options, &outcomes, &[])
+}
+
+/// Returns the report for the case that the backend ends the process.
+fn ended(
+    options: &args::Conformance,
+    skipped: &[String],
+) -> impl FnOnce(Vec<Outcome>, usize) + Send + 'static {
+    let (options, skipped) = (options.clone(), skipped.to_vec());
+    move |outcomes, left| {
+        let report = || -> Result<()> {
+            let [passed, failed, left_out] = reported(&options, &outcomes, &skipped)?;
+            say(
+                &options,
+                format_args!("{passed} passed, {failed} failed, {left_out} skipped, {left} not run"),
+            )?;
+            out::flush()
+        };
+        if let Err(error) = report() {
+            out::note(render::chain(&error));
+        }
     }
-    let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
-    let passed = count(|verdict| matches!(verdict, Verdict::Passed));
-    let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
-    let left_out = skipped.len() + outcomes.len() - passed - failed;
-    report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
+}
+
+/// Reports the outcomes, and returns the exit status.
+fn summary(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<ExitCode> {
+    let [passed, failed, left_out] = reported(options, outcomes, skipped)?;
+    say(options, format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     // Cases that were all skipped say nothing of the backend. The exclusion of all cases is the caller's choice.
     let required = options.require.unwrap_or(usize::from(!outcomes.is_empty()));
     if failed == 0 && passed < required {
         return Err(Error::TooFewPassed { passed, required });
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes the JSON, and prints the failures and the reasons for skipping. Returns how many cases passed, failed and were skipped.
+fn reported(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<[usize; 3]> {
+    if let Some(path) = &options.json {
+        write(path, outcomes, skipped)?;
+    }
+    for outcome in outcomes {
+        if let Verdict::Failed(reason) = &outcome.verdict {
+            let operators = options.dir.as_deref().map(|dir| operators_of(&dir.join(&outcome.name)));
+            let name = &outcome.name;
+            say(options, format_args!("failed {name}{}: {reason}", operators.unwrap_or_default()))?;
+        }
+    }
+    for line in reasons(outcomes) {
+        say(options, format_args!("{line}"))?;
+    }
+    let passed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count();
+    let failed = outcomes.iter().filter(|outcome| outcome.is_failed()).count();
+    Ok([passed, failed, skipped.len() + outcomes.len() - passed - failed])
+}
+
+/// Lists the operators of a case in parentheses. Returns an empty string if the case has none or cannot be read.
+fn operators_of(case: &Path) -> String {
+    let operators = onnx::Contents::read(case).unwrap_or_default().operators;
+    if operators.is_empty() { String::new() } else { format!(" ({})", onnx::operator_names(&operators)) }
 }
 
 /// Returns a line for each reason why cases were skipped, with their number and the details of the first one.
@@ -108,34 +154,12 @@ fn reasons(outcomes: &[Outcome]) -> Vec<String> {
 }
 
 /// Prints a line of the report. If the JSON goes to standard output, the report goes to standard error.
-fn say(json: Option<&Path>, text: std::fmt::Arguments<'_>) -> Result<()> {
-    if json == Some(Path::new("-")) {
+fn say(options: &args::Conformance, text: std::fmt::Arguments<'_>) -> Result<()> {
+    if options.json.as_deref() == Some(Path::new("-")) {
         out::note(text);
         Ok(())
     } else {
         out::line(text)
-    }
-}
-
-/// Reports the cases of a process that the backend ends. The case that was running has the last outcome, and `left` cases did
-/// not run.
-fn report_ended(json: Option<&Path>, outcomes: Vec<Outcome>, left: usize, skipped: &[String]) {
-    let report = || -> Result<()> {
-        if let Some(path) = json {
-            write(path, &outcomes, skipped)?;
-        }
-        if let Some(Outcome { name, verdict: Verdict::Failed(reason), .. }) = outcomes.last() {
-            say(json, format_args!("failed {name}: {reason}"))?;
-        }
-        let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
-        let passed = count(|verdict| matches!(verdict, Verdict::Passed));
-        let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
-        let left_out = skipped.len() + outcomes.len() - passed - failed;
-        say(json, format_args!("{passed} passed, {failed} failed, {left_out} skipped, {left} not run"))?;
-        out::flush()
-    };
-    if let Err(error) = report() {
-        out::note(render::chain(&error));
     }
 }
 
@@ -146,17 +170,20 @@ struct Selected {
 }
 
 /// Finds the cases of the folder. Warns if an excluded name is not the name of a case.
-fn selected(options: &args::Conformance) -> Result<Selected> {
+fn selected(options: &args::Conformance, dir: &Path) -> Result<Selected> {
+    if dir.is_file() {
+        return Err(Error::CasesInFile { path: dir.to_owned() });
+    }
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
     let mut skipped = Vec::new();
     let mut jobs = Vec::new();
-    let cases = onnx::find(&options.dir)?;
+    let cases = onnx::find(dir)?;
     if cases.is_empty() {
-        return Err(Error::NoCases { dir: options.dir.clone() });
+        return Err(Error::NoCases { dir: dir.to_owned() });
     }
     for path in cases {
-        let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         let listed: Vec<&String> = excluded.iter().filter(|e| excludes(e, &name)).collect();
         unknown.retain(|e| !listed.contains(&e));
         if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
@@ -168,14 +195,14 @@ fn selected(options: &args::Conformance) -> Result<Selected> {
         && jobs.is_empty()
         && skipped.is_empty()
     {
-        return Err(Error::NoMatch { dir: options.dir.clone(), filter: filter.clone() });
+        return Err(Error::NoMatch { dir: dir.to_owned(), filter: filter.clone() });
     }
     if !unknown.is_empty() {
         let (shown, rest) = unknown.split_at(unknown.len().min(5));
         let rest = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
         out::note(format_args!(
             "warning: --exclude names what is no case below `{}`: {}{rest}",
-            options.dir.display(),
+            dir.display(),
             render::names(shown)
         ));
     }
@@ -196,77 +223,15 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cases that run in this process.
-#[derive(Default)]
-struct Progress {
-    outcomes: Vec<Outcome>,
-    /// The case that is running, and when it started.
-    running: Option<(String, Instant)>,
-    /// The number of cases after it.
-    left: usize,
-}
-
-impl Progress {
-    /// Ends the case that is running, because the process ends.
-    fn end(&mut self) -> (Vec<Outcome>, usize) {
-        if let Some((name, start)) = self.running.take() {
-            let seconds = start.elapsed().as_secs_f64();
-            let verdict = Verdict::Failed("ended the process before it answered".to_owned());
-            self.outcomes.push(Outcome { name, verdict, seconds });
-        }
-        (std::mem::take(&mut self.outcomes), self.left)
-    }
-}
-
-fn locked(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs all jobs in this process, and calls `done` after each job. If a job ends the process, calls `ended` with the outcomes and the number
-/// of jobs that did not run.
-fn run_here(
-    jobs: Vec<Job>,
-    backend: &str,
-    timeout: Duration,
-    ended: impl FnOnce(Vec<Outcome>, usize) + Send + 'static,
-    done: impl Fn(&Outcome) -> Result<()>,
-) -> Result<Vec<Outcome>> {
-    let runtime = bb::backend(backend)?.runtime().clone();
-    let progress = Arc::new(Mutex::new(Progress { left: jobs.len(), ..Progress::default() }));
-    let shared = progress.clone();
-    let _guard = ended::Guard::new(move || {
-        let (outcomes, left) = locked(&shared).end();
-        ended(outcomes, left);
-    });
-    for job in jobs {
-        let start = Instant::now();
-        // The lock is not held while a case runs.
-        {
-            let mut progress = locked(&progress);
-            progress.running = Some((job.name.clone(), start));
-            progress.left -= 1;
-        }
-        let within = RunOptions::default().with_deadline(start + timeout);
-        let verdict = match within.within(|| verdict(&job.path, &runtime)) {
-            // The time limit replaces other failures, because a case that is stopped may fail with any error.
-            Verdict::Failed(_) if start.elapsed() >= timeout => pool::too_long(timeout),
-            verdict => verdict,
-        };
-        let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
-        done(&outcome)?;
-        let mut progress = locked(&progress);
-        progress.running = None;
-        progress.outcomes.push(outcome);
-    }
-    Ok(std::mem::take(&mut locked(&progress).outcomes))
-}
-
 /// Runs a case. Skips it if the backend does not support it, for example because of an element type.
 fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
-    let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
+    let run = std::panic::AssertUnwindSafe(|| onnx::run_showing(case, on));
     match std::panic::catch_unwind(run) {
-        Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(failure)) => match onnx::NotRun::of(case, &failure, on) {
+        Ok((Ok(()), _)) => Verdict::Passed,
+        Ok((Err(failure @ onnx::Failure::Output { .. }), inputs)) => {
+            Verdict::Failed(render::chain(&failure) + &inputs.replace("\n  ", "; "))
+        }
+        Ok((Err(failure), _)) => match onnx::NotRun::of(case, &failure, on) {
             Some(onnx::NotRun::Type(dtype)) => {
                 Verdict::skipped(format!("the backend does not have {dtype}"), "")
             }

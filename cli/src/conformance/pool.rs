@@ -66,6 +66,12 @@ pub(super) struct Outcome {
     pub(super) seconds: f64,
 }
 
+impl Outcome {
+    pub(super) fn is_failed(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed(_))
+    }
+}
+
 /// Runs all jobs on `workers` processes, and calls `done` after each job.
 pub(super) fn run(
     jobs: Vec<Job>,

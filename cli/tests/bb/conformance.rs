@@ -126,7 +126,7 @@ fn cases_in_this_process_have_the_same_outcomes() {
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.out.lines().last(), Some("1 passed, 2 failed, 0 skipped"), "{}", ended.out);
     assert!(
-        ended.out.contains("failed wrong: ") && ended.out.contains("expected 5, got -2"),
+        ended.out.contains("failed wrong (Neg 13): ") && ended.out.contains("expected 5, got -2"),
         "{}",
         ended.out
     );
@@ -147,7 +147,7 @@ fn a_case_in_this_process_ends_when_its_time_is_over() {
     let ended =
         bb(&["conformance", text(&cases), "--in-process", "--timeout", "2", "--backend", "reference"]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.out.contains("failed slow: timed out after 2 s"), "{}", ended.out);
+    assert!(ended.out.contains("failed slow (MatMul 13): timed out after 2 s"), "{}", ended.out);
     assert_eq!(ended.out.lines().last(), Some("1 passed, 1 failed, 0 skipped"), "{}", ended.out);
 }
 
@@ -207,7 +207,11 @@ fn json_on_standard_output_is_alone_there() {
     let ended = bb(&["conformance", text(&folder.join("cases")), "--json", "-"]);
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.json().as_array().unwrap().len(), 2);
-    assert!(ended.err.contains("failed wrong:") && ended.err.contains("1 passed, 1 failed"), "{}", ended.err);
+    assert!(
+        ended.err.contains("failed wrong (Neg 13):") && ended.err.contains("1 passed, 1 failed"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]
@@ -297,4 +301,39 @@ fn fewer_passed_cases_than_required_are_an_error() {
     assert!(ended.err.contains("expected at least 2 cases to pass, got 1"), "{}", ended.err);
     let ended = bb(&["conformance", text(&cases), "--require", "1"]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
+}
+
+#[test]
+fn failures_name_operators_and_inputs_in_order() {
+    let folder = folder("conformance-failures");
+    negation(&folder, "cases/b", [-1.0, 5.0]);
+    negation(&folder, "cases/a", [5.0, -2.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases"))]);
+    let lines: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("failed ")).collect();
+    let expected = [
+        "failed a (Neg 13): output `y` (0 of 1): element 0: expected 5, got -1; 1 of 2 elements differ by more than 1e-7 + 0.001 * |expected|; input `x`: f32[2] {1.0, 2.0}",
+        "failed b (Neg 13): output `y` (0 of 1): element 1: expected 5, got -2; 1 of 2 elements differ by more than 1e-7 + 0.001 * |expected|; input `x`: f32[2] {1.0, 2.0}",
+    ];
+    assert_eq!(lines, expected, "{}", ended.out);
+    assert!(ended.out.contains("Neg 13"), "{}", ended.out);
+}
+
+#[test]
+fn a_file_instead_of_a_folder_is_an_error() {
+    let folder = folder("conformance-file");
+    let archive = write(&folder, "cases.tar.gz", b"cases");
+    let ended = bb(&["conformance", &archive]);
+    assert_eq!(ended.code(), 1);
+    assert!(
+        ended.err.contains("is a file; expected a folder with cases: unpack an archive"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_negative_device_is_an_error_of_the_option() {
+    let ended = bb(&["conformance", "cases", "--library", "libmine.so", "--device", "-1"]);
+    assert_eq!(ended.code(), 2);
+    assert!(ended.err.contains("invalid value '-1' for '--device <N>'"), "{}", ended.err);
 }

@@ -18,10 +18,10 @@ mod suite;
 pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
-pub use outcome::{NotRun, examine};
+pub use outcome::{NotRun, examine, run_showing};
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
 pub use ready::{ReadyCase, data_sets};
-pub use report::{Case, Outcome, Report};
+pub use report::{Case, Outcome, Report, operator_names};
 pub use settings::tolerance;
 #[cfg(feature = "suite")]
 pub use suite::Suite;

@@ -47,6 +47,15 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     library.or_else(left_out)
 }
 
+/// Runs a case, as [`run`](super::run). With a failure, also returns the inputs of the data set as lines of text, shortened, if the
+/// model is a single node.
+pub fn run_showing(case: &Path, on: &Arc<dyn BackendRuntime>) -> (Result<(), Failure>, String) {
+    let mut set = None;
+    let result = run_noting(case, on, &mut set);
+    let inputs = if result.is_err() { shown_inputs(case, set) } else { String::new() };
+    (result, inputs)
+}
+
 /// The maximum number of inputs in the report of a failure.
 const INPUTS: usize = 8;
 

@@ -30,12 +30,18 @@ pub struct Case {
 impl Case {
     /// Lists the operators. If there are many, lists only the first few.
     fn operators(&self) -> String {
-        const SHOWN: usize = 4;
-        let names: Vec<String> = self.operators.iter().take(SHOWN).map(CaseOperator::to_string).collect();
-        match self.operators.len().checked_sub(SHOWN + 1) {
-            Some(more) => format!("{} and {} more", names.join(", "), more + 1),
-            None => names.join(", "),
-        }
+        operator_names(&self.operators)
+    }
+}
+
+/// Lists operators. If there are many, lists only the first few.
+pub fn operator_names<'a>(operators: impl IntoIterator<Item = &'a CaseOperator>) -> String {
+    const SHOWN: usize = 4;
+    let mut operators = operators.into_iter();
+    let names: Vec<String> = operators.by_ref().take(SHOWN).map(CaseOperator::to_string).collect();
+    match operators.count() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 
