@@ -1,6 +1,6 @@
 //! Loads execution providers from other libraries. ONNX Runtime runs a model only on the provider, or refuses the model.
 
-use crate::library::{LibraryError, environment};
+use crate::library::{LibraryError, absolute, environment};
 use bb_engines::{Fault, Refusal};
 use ort::device::Device;
 use ort::environment::Environment;
@@ -30,7 +30,7 @@ pub enum ProviderError {
     Library(#[from] LibraryError),
 
     /// ONNX Runtime does not load the library of the provider.
-    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`", .path.display())]
+    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`; BB_BACKEND_PATH names the library of a backend of bb", .path.display())]
     Register {
         /// The library.
         path: PathBuf,
@@ -115,6 +115,8 @@ impl Provider {
     pub fn open(path: &Path, number: usize) -> Result<Provider, ProviderError> {
         static REGISTERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
         let environment = environment()?;
+        // The system's loader searches for a relative path in other folders.
+        let path = &absolute(path.to_owned());
         let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match registered.get(path) {
             Some(name) => name.clone(),

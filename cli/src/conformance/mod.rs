@@ -34,7 +34,8 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         .map(|library| provider::backend_name(library, options.device))
         .transpose()?;
     let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
-    session::backend(Some(backend))?;
+    session::backend(Some(backend))
+        .map_err(|error| provider::of_library(error, options.library.as_deref()))?;
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
@@ -126,6 +127,9 @@ fn reported(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String
     }
     for line in reasons(outcomes) {
         say(options, format_args!("{line}"))?;
+    }
+    if !skipped.is_empty() {
+        say(options, format_args!("skipped {}: excluded", skipped.len()))?;
     }
     let passed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count();
     let failed = outcomes.iter().filter(|outcome| outcome.is_failed()).count();

@@ -28,6 +28,16 @@ pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
     }
 }
 
+/// Replaces the error of opening the backend by an error that names the user's library.
+pub(super) fn of_library(error: Error, library: Option<&Path>) -> Error {
+    match (error, library) {
+        (Error::Bb(bb::Error::Unavailable { source, .. }), Some(path)) => {
+            Error::Provider { path: path.to_owned(), source }
+        }
+        (error, _) => error,
+    }
+}
+
 /// Returns the verdict for a case that a provider does not run, if that is not an error of the provider. Returns `None` for other
 /// backends.
 #[cfg(feature = "ort")]

@@ -230,7 +230,12 @@ fn an_excluded_name_that_is_no_case_is_warned_of() {
     negation(&folder, "cases/left", [-1.0, 5.0]);
     let exclude = write(&folder, "exclude.txt", b"lefft\nkind/left\n");
     let ended = bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude]);
-    assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 1 skipped\n"), "{}", ended.err);
+    assert_eq!(
+        (ended.code(), &*ended.out),
+        (0, "skipped 1: excluded\n1 passed, 0 failed, 1 skipped\n"),
+        "{}",
+        ended.err
+    );
     assert!(ended.err.contains("warning: ") && ended.err.contains("`lefft`"), "{}", ended.err);
     assert!(!ended.err.contains("`kind/left`"), "{}", ended.err);
 }
@@ -336,4 +341,14 @@ fn a_negative_device_is_an_error_of_the_option() {
     let ended = bb(&["conformance", "cases", "--library", "libmine.so", "--device", "-1"]);
     assert_eq!(ended.code(), 2);
     assert!(ended.err.contains("invalid value '-1' for '--device <N>'"), "{}", ended.err);
+}
+
+/// The tests are built without the feature `ort`, unless somebody adds it.
+#[test]
+#[cfg(not(feature = "ort"))]
+fn a_backend_of_another_build_names_its_feature() {
+    let ended = bb(&["conformance", "cases", "--backend", "ort-strict"]);
+    assert_eq!(ended.code(), 1);
+    let expected = "this build has no backend `ort-strict`: build with `--features ort`";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }

@@ -126,6 +126,9 @@ impl fmt::Display for Report {
         for (need, count) in needs {
             writeln!(f, "  {count} {} {need}", if count == 1 { "needs" } else { "need" })?;
         }
+        if self.excluded == 0 {
+            return Ok(());
+        }
         let (are, they) = if self.excluded == 1 { ("is", "it expects") } else { ("are", "they expect") };
         writeln!(f, "{} {are} not run, because what {they} cannot be right on any backend", self.excluded)
     }
