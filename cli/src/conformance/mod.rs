@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb::BackendRuntime;
 use bb_conformance::onnx;
+use ended::Guard;
 use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +35,10 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         .map(|library| provider::backend_name(library, options.device))
         .transpose()?;
     let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
+    let opening = Guard::new(|| out::note("error: the backend ended the process when it was opened"));
     session::backend(Some(backend))
         .map_err(|error| provider::of_library(error, options.library.as_deref()))?;
+    drop(opening);
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
@@ -56,6 +59,8 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     };
     bar.finish_and_clear();
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    // Measuring may end the process.
+    write(options, &outcomes, &skipped)?;
     let with_table = provider.is_some() || options.perf.is_some();
     if with_table || options.support.is_some() || outcomes.iter().any(Outcome::is_failed) {
         let measure = |other: &String| perf::measured(dir, &outcomes, backend, other);
@@ -77,6 +82,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
 /// Runs the tests of the primitives.
 fn primitives(options: &args::Conformance, backend: &str) -> Result<ExitCode> {
     let outcomes = primitives::run(backend, options.filter.as_deref(), ended(options, &[]), |_| Ok(()))?;
+    write(options, &outcomes, &[])?;
     summary(options, &outcomes, &[])
 }
 
@@ -88,6 +94,7 @@ fn ended(
     let (options, skipped) = (options.clone(), skipped.to_vec());
     move |outcomes, left| {
         let report = || -> Result<()> {
+            write(&options, &outcomes, &skipped)?;
             let [passed, failed, left_out] = reported(&options, &outcomes, &skipped)?;
             say(
                 &options,
@@ -113,11 +120,8 @@ fn summary(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Writes the JSON, and prints the failures and the reasons for skipping. Returns how many cases passed, failed and were skipped.
+/// Prints the failures and the reasons for skipping. Returns how many cases passed, failed and were skipped.
 fn reported(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<[usize; 3]> {
-    if let Some(path) = &options.json {
-        write(path, outcomes, skipped)?;
-    }
     for outcome in outcomes {
         if let Verdict::Failed(reason) = &outcome.verdict {
             let operators = options.dir.as_deref().map(|dir| operators_of(&dir.join(&outcome.name)));
@@ -308,7 +312,9 @@ fn progress(length: usize) -> indicatif::ProgressBar {
     }
 }
 
-fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
+/// Writes the JSON, if the options have a file for it.
+fn write(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
+    let Some(path) = &options.json else { return Ok(()) };
     let ran = outcomes.iter().map(|o| {
         let (status, reason) = match &o.verdict {
             Verdict::Passed => ("passed", None),

@@ -343,7 +343,7 @@ fn a_negative_device_is_an_error_of_the_option() {
     assert!(ended.err.contains("invalid value '-1' for '--device <N>'"), "{}", ended.err);
 }
 
-/// The tests are built without the feature `ort`, unless somebody adds it.
+/// Builds with the feature `ort` have the backend.
 #[test]
 #[cfg(not(feature = "ort"))]
 fn a_backend_of_another_build_names_its_feature() {
