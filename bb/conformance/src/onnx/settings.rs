@@ -4,7 +4,7 @@ use super::{Failure, Tolerance};
 use serde_json::Value;
 use std::path::Path;
 
-/// The keys of `data.json`: the tolerances, and texts about the origin of the model, of which ONNX has the first two.
+/// The keys of `data.json`: the tolerances, and texts about the case. ONNX uses the first four.
 const KEYS: [&str; 8] = ["rtol", "atol", "model_name", "url", "package", "version", "licence", "reason"];
 
 /// The greatest tolerances, `rtol` and `atol`. Greater ones would accept any output.
