@@ -99,6 +99,25 @@ pub(crate) enum Error {
     #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
     PerChannel { option: &'static str, channels: usize, got: usize },
 
+    #[error("`{}` is a file; expected a folder with cases: unpack an archive of cases first, and run a model with `bb run`", sentence(.path.display()))]
+    CasesInFile { path: PathBuf },
+
+    #[error("no test of the primitives has `{filter}` in its name", filter = shown(.filter))]
+    NoTest { filter: String },
+
+    #[error("expected at least {required} {} to pass, got {passed}; the lines above say why the others were skipped, and `--require 0` allows it", if *.required == 1 { "case" } else { "cases" })]
+    TooFewPassed { passed: usize, required: usize },
+
+    #[error("this build has no backend `{name}`: build with `--features {feature}`")]
+    NoFeature { name: String, feature: &'static str },
+
+    #[error("no provider of ONNX Runtime can be used from `{}`", sentence(.path.display()))]
+    Provider {
+        path: PathBuf,
+        #[source]
+        source: bb::BoxError,
+    },
+
     #[error("no case below `{}` has `{filter}` in its path", sentence(.dir.display()), filter = shown(.filter))]
     NoMatch { dir: PathBuf, filter: String },
 

@@ -99,7 +99,25 @@ pub(crate) fn rewritten(rewriting: &args::Rewriting) -> CompileOptions {
 
 /// Opens the backend `name`, or the default backend without a name.
 pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
-    Ok(bb::backend(backend_name(name)?)?)
+    bb::backend(backend_name(name)?).map_err(|error| match &error {
+        bb::Error::UnknownBackend { name, .. } => match left_out(name) {
+            Some(feature) => Error::NoFeature { name: name.clone(), feature },
+            None => error.into(),
+        },
+        _ => error.into(),
+    })
+}
+
+/// Returns the feature of this crate that links a backend, if this build does not have it.
+fn left_out(backend: &str) -> Option<&'static str> {
+    match backend {
+        "reference" if !cfg!(feature = "reference") => Some("reference"),
+        "whole-graph" if !cfg!(feature = "whole-graph") => Some("whole-graph"),
+        "wgpu" if !cfg!(feature = "wgpu") => Some("wgpu"),
+        "ort" | "ort-strict" | "ort-provider" if !cfg!(feature = "ort") => Some("ort"),
+        "rten" | "rten-strict" | "rten-primitives" if !cfg!(feature = "rten") => Some("rten"),
+        _ => None,
+    }
 }
 
 /// Returns `name`, or the name of the default backend if there is none.

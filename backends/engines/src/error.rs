@@ -21,6 +21,20 @@ pub enum EngineError {
         node: String,
         /// The node's operator.
         op: String,
+        /// The error of `bb` for an operator that a backend does not support. It determines the kind of the error.
+        unsupported: Box<bb::Error>,
+        /// The reason.
+        #[source]
+        source: Refusal,
+    },
+
+    /// The engine cannot run the model, its error names no node, and there is no other backend to run the model.
+    #[error("`{engine}` cannot run the model")]
+    RefusedModel {
+        /// The engine.
+        engine: &'static str,
+        /// The error of `bb` for the model's first operator. It determines the kind of the error.
+        unsupported: Box<bb::Error>,
         /// The reason.
         #[source]
         source: Refusal,
@@ -80,6 +94,10 @@ impl EngineError {
         match self {
             EngineError::Graph(error) => Some(error),
             EngineError::Several(error) => Some(error.cause()),
+            EngineError::Refused { unsupported, source, .. }
+            | EngineError::RefusedModel { unsupported, source, .. } => {
+                (!source.is_fault()).then_some(&**unsupported)
+            }
             _ => None,
         }
     }
@@ -115,10 +133,15 @@ pub enum Refusal {
     },
 
     /// No opset that the engine supports defines the nodes in the same way as the model's opset.
-    #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them", domain = shown(.domain))]
+    #[error(
+        "no opset of `{domain}` up to {newest} has `{op}` and the model's other operators in the versions of the model",
+        domain = shown(.domain), op = shown(.op)
+    )]
     Opset {
-        /// The domain.
+        /// The domain, as in `ai.onnx`.
         domain: String,
+        /// The operator of the newest version.
+        op: String,
         /// The newest opset that the engine supports.
         newest: i64,
     },
@@ -131,6 +154,25 @@ pub enum Refusal {
     #[error("the engine does not load it")]
     Load(#[source] BoxError),
 }
+
+impl Refusal {
+    /// Returns whether the engine or the model has a fault, so that the refusal does not mean that something is not supported.
+    fn is_fault(&self) -> bool {
+        match self {
+            Refusal::Weight(_) => true,
+            Refusal::Load(error) => error.is::<Panicked>() || error.is::<Fault>(),
+            Refusal::Gap { .. }
+            | Refusal::Type { .. }
+            | Refusal::NotTensor { .. }
+            | Refusal::Opset { .. } => false,
+        }
+    }
+}
+
+/// A fault of an engine that cannot load a model, although the model is supported.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Fault(pub BoxError);
 
 /// The engine panicked.
 #[derive(Debug, thiserror::Error)]

@@ -27,7 +27,7 @@ mod whole;
 
 pub use counts::Counts;
 pub use engine::{Engine, Signature};
-pub use error::{EngineError, Refusal};
+pub use error::{EngineError, Fault, Refusal};
 pub use gap::{Gap, Reason, When};
 pub use host::Host;
 pub use program::Program;

@@ -61,7 +61,13 @@ fn opsets(graph: &Graph, newest: i64) -> Result<Vec<OperatorSetIdProto>, Refusal
         let limit = if domain.is_empty() { newest } else { i64::MAX };
         let fits = |at: i64| at <= limit && nodes.iter().all(|(op, own)| since(op, at) == since(op, *own));
         let found = [asked, asked.min(limit), version].into_iter().find(|at| fits(*at));
-        let version = found.ok_or_else(|| Refusal::Opset { domain: domain.to_owned(), newest: limit })?;
+        let refused = || {
+            let newest_op = nodes.iter().max_by_key(|(op, opset)| since(op, *opset));
+            let op = newest_op.map(|(op, _)| (*op).to_owned()).unwrap_or_default();
+            let domain = if domain.is_empty() { "ai.onnx" } else { domain }.to_owned();
+            Refusal::Opset { domain, op, newest: limit }
+        };
+        let version = found.ok_or_else(refused)?;
         opsets.push(OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) });
     }
     Ok(opsets)

@@ -9,7 +9,7 @@ use crate::several::{complete, tensors};
 use crate::shared::Shared;
 use bb::onnx::OnnxValue;
 use bb::{Backend, Executable, InputSpec, Module, Port, TensorData};
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl<E: Engine> Program<E> {
         let graph = module.graph();
         for (at, node) in graph.nodes.iter().enumerate() {
             if let Some(refusal) = shared.refusal(graph, node) {
-                return Err(refused::<E>(graph, at, refusal));
+                return Err(refused::<E>(graph, Some(at), refusal));
             }
         }
         let reads: HashSet<ValueId> = graph.nodes.iter().flat_map(|node| node.reads()).collect();
@@ -59,7 +59,10 @@ impl<E: Engine> Program<E> {
         wanted.dedup();
         let nodes: Vec<usize> = (0..graph.nodes.len()).collect();
         let part = graph.part(&nodes, &inputs, &wanted);
-        let loaded = load(shared, &part).map_err(|refusal| refused::<E>(graph, 0, refusal))?;
+        let loaded = load(shared, &part).map_err(|refusal| {
+            let at = blamed(graph, &refusal);
+            refused::<E>(graph, at, refusal)
+        })?;
         let constants: HashMap<ValueId, &TensorData> =
             graph.constants.iter().map(|(value, data)| (*value, data)).collect();
         let positions = |of: &[ValueId]| -> HashMap<ValueId, usize> {
@@ -168,15 +171,57 @@ fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>
     Ok(Some((CountedSession::new(session, &shared.counters), signature)))
 }
 
-/// Returns the error for the node at index `at`, which the engine does not run.
-fn refused<E: Engine>(graph: &Graph, at: usize, source: Refusal) -> EngineError {
-    let node = graph.nodes.get(at);
-    EngineError::Refused {
-        engine: E::NAME,
-        node: node.map(|node| graph.label_of(node).to_owned()).unwrap_or_default(),
-        op: node.map(|node| node.op_type.clone()).unwrap_or_default(),
-        source,
+/// Returns the error for a model that the engine does not run, because of the node at index `at`, if that is known.
+fn refused<E: Engine>(graph: &Graph, at: Option<usize>, source: Refusal) -> EngineError {
+    let unsupported = |node: Option<&Node>| {
+        let Node { op_type, domain, opset, .. } = node.cloned().unwrap_or_default();
+        Box::new(bb::Error::UnsupportedOperator { op: op_type, domain, opset })
+    };
+    match at.and_then(|at| graph.nodes.get(at)) {
+        Some(node) => EngineError::Refused {
+            engine: E::NAME,
+            node: graph.label_of(node).to_owned(),
+            op: node.op_type.clone(),
+            unsupported: unsupported(Some(node)),
+            source,
+        },
+        None => {
+            let unsupported = unsupported(graph.nodes.first());
+            EngineError::RefusedModel { engine: E::NAME, unsupported, source }
+        }
     }
+}
+
+/// Returns the index of the node that the engine refuses, if the graph has only one node or the refusal names it.
+fn blamed(graph: &Graph, refusal: &Refusal) -> Option<usize> {
+    let find = |is: &dyn Fn(&Node) -> bool| graph.nodes.iter().position(is);
+    match refusal {
+        _ if graph.nodes.len() == 1 => Some(0),
+        Refusal::Type { value, .. } | Refusal::NotTensor { value } => find(&|node| {
+            let values = node.inputs.iter().chain(&node.outputs).flatten();
+            values.into_iter().any(|id| graph.name_of(*id) == value)
+        }),
+        Refusal::Opset { op, .. } => find(&|node| node.op_type == *op),
+        Refusal::Load(error) => {
+            let causes =
+                std::iter::successors(Some(&**error as &dyn std::error::Error), |error| error.source());
+            let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+            let quoted =
+                |name: &str| ["'", "\""].iter().any(|mark| text.contains(&format!("{mark}{name}{mark}")));
+            find(&|node| !node.name.is_empty() && quoted(&node.name))
+                .or_else(|| find(&|node| mentions(&text, &node.op_type)))
+        }
+        Refusal::Gap { .. } | Refusal::Weight(_) => None,
+    }
+}
+
+/// Returns whether an engine's message names an operator, as in `for Mul(6) node` or `("name", Mul, "", -1)`.
+fn mentions(text: &str, op: &str) -> bool {
+    text.match_indices(op).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = text.get(at + op.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_') && matches!(after, Some('(' | ','))
+    })
 }
 
 impl<E, B> Executable<B> for Program<E>
@@ -203,5 +248,24 @@ where
         inputs: &[Option<OnnxValue<&Host>>],
     ) -> Result<Vec<OnnxValue<Host>>, EngineError> {
         self.run_all(inputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_an_operator_as_a_word_before_its_version() {
+        let text = "Could not find an implementation for Mul(6) node with name ''";
+        assert!(
+            mentions(text, "Mul")
+                && !mentions(text, "Mu")
+                && !mentions(text, "ul")
+                && !mentions(text, "Constant")
+        );
+        let text = "ai.onnx.preview:FlexAttention(-1) is not a registered function/op";
+        assert!(mentions(text, "FlexAttention") && !mentions(text, "Attention"));
+        assert!(mentions("In Node, (\"n\", Gradient, \"\", -1)", "Gradient"));
     }
 }

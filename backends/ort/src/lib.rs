@@ -100,12 +100,9 @@ impl OrtProvider {
     ///
     /// # Errors
     ///
-    /// [`EngineError::Open`] with a [`ProviderError`].
-    pub fn new(library: &Path, number: usize) -> Result<OrtProvider, EngineError> {
-        let engine =
-            || -> Result<OrtEngine, ProviderError> { Ok(OrtEngine::on(Provider::open(library, number)?)?) };
-        let engine =
-            engine().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })?;
+    /// [`ProviderError`].
+    pub fn new(library: &Path, number: usize) -> Result<OrtProvider, ProviderError> {
+        let engine = OrtEngine::on(Provider::open(library, number)?)?;
         Ok(OrtProvider { whole: Whole::new(engine, Rest::Nothing) })
     }
 

@@ -138,7 +138,7 @@ pub fn found() -> Result<PathBuf, LibraryError> {
 }
 
 /// Makes a path absolute relative to the working folder, because the loader would search relative to other folders.
-fn absolute(path: PathBuf) -> PathBuf {
+pub(crate) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 

@@ -1,7 +1,7 @@
 //! Loads execution providers from other libraries. ONNX Runtime runs a model only on the provider, or refuses the model.
 
-use crate::library::{LibraryError, environment};
-use bb_engines::Refusal;
+use crate::library::{LibraryError, absolute, environment};
+use bb_engines::{Fault, Refusal};
 use ort::device::Device;
 use ort::environment::Environment;
 use ort::session::builder::SessionBuilder;
@@ -30,7 +30,7 @@ pub enum ProviderError {
     Library(#[from] LibraryError),
 
     /// ONNX Runtime does not load the library of the provider.
-    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`", .path.display())]
+    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`; BB_BACKEND_PATH names the library of a backend of bb", .path.display())]
     Register {
         /// The library.
         path: PathBuf,
@@ -78,16 +78,19 @@ pub enum NotRun {
 }
 
 impl NotRun {
-    /// Searches the causes of an error for a [`NotRun`]. A model that this crate does not pass to ONNX Runtime counts as not
-    /// loaded.
-    pub fn among(error: &(dyn std::error::Error + 'static)) -> Option<Without> {
+    /// Searches the causes of an error for a [`NotRun`], or for the reason why this crate does not pass a model to ONNX Runtime.
+    /// Returns it, and the component that cannot run the model.
+    pub fn among<'e>(
+        error: &'e (dyn std::error::Error + 'static),
+    ) -> Option<(Without, &'e (dyn std::error::Error + 'static))> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
-            match (error.downcast_ref(), error.downcast_ref()) {
+            let without = match (error.downcast_ref(), error.downcast_ref()) {
                 (Some(NotRun::Declined(_)), _) => Some(Without::Provider),
                 (Some(NotRun::NotLoaded(_)), _) => Some(Without::Engine),
                 (None, Some(Refusal::Load(_)) | None) => None,
-                (None, Some(_)) => Some(Without::Engine),
-            }
+                (None, Some(_)) => Some(Without::Caller),
+            };
+            without.map(|without| (without, error))
         })
     }
 }
@@ -99,6 +102,8 @@ pub enum Without {
     Provider,
     /// ONNX Runtime.
     Engine,
+    /// This crate, which does not pass all values and opsets to ONNX Runtime.
+    Caller,
 }
 
 impl Provider {
@@ -110,6 +115,8 @@ impl Provider {
     pub fn open(path: &Path, number: usize) -> Result<Provider, ProviderError> {
         static REGISTERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
         let environment = environment()?;
+        // The system's loader searches for a relative path in other folders.
+        let path = &absolute(path.to_owned());
         let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match registered.get(path) {
             Some(name) => name.clone(),
@@ -144,7 +151,7 @@ impl Provider {
             return NotRun::Declined(error).into();
         }
         match plain() {
-            Ok(_) => error.into(),
+            Ok(_) => Fault(error.into()).into(),
             Err(error) => NotRun::NotLoaded(error).into(),
         }
     }

@@ -159,6 +159,18 @@ fn an_element_type_that_the_engine_does_not_take_is_refused() {
     assert_eq!((value.as_str(), *dtype), ("x", DataType::String));
 }
 
+/// `bb conformance` skips the cases that an engine refuses, and callers distinguish them from failures by the kind.
+#[test]
+fn a_refused_model_is_not_supported_and_its_node_is_named() {
+    let nodes = vec![node("Identity", &["x"], "i"), node("StringNormalizer", &["i"], "y")];
+    let module = Module::from_graph(&graph(DataType::String, nodes), &opsets(), &[]).unwrap();
+    let on = BackendHandle::new(Runtime::named("engine", OrtStrict::new().unwrap()));
+    let Err(error) = on.compile(module, &CompileOptions::default()) else { panic!("the model is refused") };
+    assert_eq!(on.error_kind(&error), bb::ErrorKind::Unsupported);
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "`ONNX Runtime` cannot run node `make i` (Identity)");
+}
+
 #[test]
 fn a_missing_and_an_unknown_input_are_errors() {
     let on = made();

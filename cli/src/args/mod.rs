@@ -258,10 +258,14 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Conformance {
     /// The folder; every folder below it that has a model.onnx is a case
-    pub(crate) dir: PathBuf,
+    #[arg(required_unless_present = "primitives")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Run the tests of the primitives in this process, instead of cases; --filter chooses tests by their name
+    #[arg(long, conflicts_with_all = ["dir", "exclude", "support", "perf", "jobs", "timeout"])]
+    pub(crate) primitives: bool,
     /// The name of the backend [default: cpu, if it is linked]
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
@@ -270,7 +274,14 @@ pub(crate) struct Conformance {
     #[arg(long, value_name = "FILE", conflicts_with = "backend")]
     pub(crate) library: Option<PathBuf>,
     /// The device of that provider, counted from 0
-    #[arg(long, value_name = "N", requires = "library", conflicts_with = "backend", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "library",
+        conflicts_with = "backend",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub(crate) device: u64,
     /// Run only the cases whose path contains this text
     #[arg(long, value_name = "TEXT")]
@@ -281,6 +292,9 @@ pub(crate) struct Conformance {
     /// Give up on a case after this time
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) timeout: u64,
+    /// Fail if fewer cases pass [default: 1, unless all are excluded]
+    #[arg(long, value_name = "N")]
+    pub(crate) require: Option<usize>,
     /// Write one record per case to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

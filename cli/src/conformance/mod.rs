@@ -3,15 +3,19 @@
 //! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
+mod ended;
+mod here;
 mod operators;
 mod perf;
 mod pool;
+mod primitives;
 mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb::{BackendRuntime, RunOptions};
+use bb::BackendRuntime;
 use bb_conformance::onnx;
+use ended::Guard;
 use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +25,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     // The name includes the options, because the workers open the backend by its name.
@@ -31,70 +35,140 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         .map(|library| provider::backend_name(library, options.device))
         .transpose()?;
     let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
-    session::backend(Some(backend))?;
+    let opening = Guard::new(|| out::note("error: the backend ended the process when it was opened"));
+    session::backend(Some(backend))
+        .map_err(|error| provider::of_library(error, options.library.as_deref()))?;
+    drop(opening);
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
-    let Selected { jobs, skipped } = selected(options)?;
-    // If the JSON goes to standard output, the report goes to standard error.
-    let alone = options.json.as_deref() == Some(Path::new("-"));
-    let report = |text: std::fmt::Arguments<'_>| {
-        if alone {
-            out::note(text);
-            Ok(())
-        } else {
-            out::line(text)
-        }
-    };
+    let Some(dir) = &options.dir else { return primitives(options, backend) };
+    let Selected { jobs, skipped } = selected(options, dir)?;
     let bar = progress(jobs.len());
-    let done = |outcome: &Outcome| {
-        if let Verdict::Failed(reason) = &outcome.verdict {
-            bar.suspend(|| report(format_args!("failed {}: {reason}", outcome.name)))?;
-        }
+    let done = |_: &Outcome| {
         bar.inc(1);
         Ok(())
     };
+    let timeout = Duration::from_secs(options.timeout);
     let mut outcomes = if options.in_process {
-        run_here(jobs, backend, Duration::from_secs(options.timeout), done)?
+        here::run(jobs, backend, timeout, ended(options, &skipped), done)?
     } else {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.unwrap_or_else(processors);
-        pool::run(jobs, backend, workers, Duration::from_secs(options.timeout), done)?
+        pool::run(jobs, backend, workers, timeout, done)?
     };
     bar.finish_and_clear();
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
-    if let Some(path) = &options.json {
-        write(path, &outcomes, &skipped)?;
-    }
-    if provider.is_some() || options.support.is_some() || options.perf.is_some() {
-        let measure = |other: &String| perf::measured(&options.dir, &outcomes, backend, other);
+    // Measuring may end the process.
+    write(options, &outcomes, &skipped)?;
+    let with_table = provider.is_some() || options.perf.is_some();
+    if with_table || options.support.is_some() || outcomes.iter().any(Outcome::is_failed) {
+        let measure = |other: &String| perf::measured(dir, &outcomes, backend, other);
         let seconds = options.perf.as_ref().map(measure).transpose()?;
-        let operators = Operators::count(&options.dir, &outcomes, seconds.as_ref());
+        let operators = Operators::count(dir, &outcomes, seconds.as_ref());
         if let Some(path) = &options.support {
             operators.write(path)?;
         }
-        if provider.is_some() || options.perf.is_some() {
-            report(format_args!("{}", operators.table()))?;
+        if with_table || outcomes.iter().any(Outcome::is_failed) {
+            say(options, format_args!("{}", operators.table()))?;
         }
         if let Some(text) = operators.in_all() {
-            report(format_args!("{text}"))?;
+            say(options, format_args!("{text}"))?;
         }
     }
-    let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();
-    for outcome in &outcomes {
-        if let Verdict::Skipped(reason) = &outcome.verdict {
-            *lacking.entry(reason).or_default() += 1;
+    summary(options, &outcomes, &skipped)
+}
+
+/// Runs the tests of the primitives.
+fn primitives(options: &args::Conformance, backend: &str) -> Result<ExitCode> {
+    let outcomes = primitives::run(backend, options.filter.as_deref(), ended(options, &[]), |_| Ok(()))?;
+    write(options, &outcomes, &[])?;
+    summary(options, &outcomes, &[])
+}
+
+/// Returns the report for the case that the backend ends the process.
+fn ended(
+    options: &args::Conformance,
+    skipped: &[String],
+) -> impl FnOnce(Vec<Outcome>, usize) + Send + 'static {
+    let (options, skipped) = (options.clone(), skipped.to_vec());
+    move |outcomes, left| {
+        let report = || -> Result<()> {
+            write(&options, &outcomes, &skipped)?;
+            let [passed, failed, left_out] = reported(&options, &outcomes, &skipped)?;
+            say(
+                &options,
+                format_args!("{passed} passed, {failed} failed, {left_out} skipped, {left} not run"),
+            )?;
+            out::flush()
+        };
+        if let Err(error) = report() {
+            out::note(render::chain(&error));
         }
     }
-    for (reason, count) in &lacking {
-        report(format_args!("skipped {count}: {reason}"))?;
+}
+
+/// Reports the outcomes, and returns the exit status.
+fn summary(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<ExitCode> {
+    let [passed, failed, left_out] = reported(options, outcomes, skipped)?;
+    say(options, format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
+    // Cases that were all skipped say nothing of the backend. The exclusion of all cases is the caller's choice.
+    let required = options.require.unwrap_or(usize::from(!outcomes.is_empty()));
+    if failed == 0 && passed < required {
+        return Err(Error::TooFewPassed { passed, required });
     }
-    let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
-    let passed = count(|verdict| matches!(verdict, Verdict::Passed));
-    let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
-    let left_out = skipped.len() + outcomes.len() - passed - failed;
-    report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the failures and the reasons for skipping. Returns how many cases passed, failed and were skipped.
+fn reported(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<[usize; 3]> {
+    for outcome in outcomes {
+        if let Verdict::Failed(reason) = &outcome.verdict {
+            let operators = options.dir.as_deref().map(|dir| operators_of(&dir.join(&outcome.name)));
+            let name = &outcome.name;
+            say(options, format_args!("failed {name}{}: {reason}", operators.unwrap_or_default()))?;
+        }
+    }
+    for line in reasons(outcomes) {
+        say(options, format_args!("{line}"))?;
+    }
+    if !skipped.is_empty() {
+        say(options, format_args!("skipped {}: excluded", skipped.len()))?;
+    }
+    let passed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count();
+    let failed = outcomes.iter().filter(|outcome| outcome.is_failed()).count();
+    Ok([passed, failed, skipped.len() + outcomes.len() - passed - failed])
+}
+
+/// Lists the operators of a case in parentheses. Returns an empty string if the case has none or cannot be read.
+fn operators_of(case: &Path) -> String {
+    let operators = onnx::Contents::read(case).unwrap_or_default().operators;
+    if operators.is_empty() { String::new() } else { format!(" ({})", onnx::operator_names(&operators)) }
+}
+
+/// Returns a line for each reason why cases were skipped, with their number and the details of the first one.
+fn reasons(outcomes: &[Outcome]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, (usize, &str, &str)> = BTreeMap::new();
+    for Outcome { name, verdict, .. } in outcomes {
+        if let Verdict::Skipped { reason, detail } = verdict {
+            reasons.entry(reason).or_insert((0, name, detail)).0 += 1;
+        }
+    }
+    let line = |(reason, (count, name, detail)): (&str, (usize, &str, &str))| match detail {
+        "" => format!("skipped {count}: {reason}"),
+        detail => format!("skipped {count}: {reason}, for example {name}: {detail}"),
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+/// Prints a line of the report. If the JSON goes to standard output, the report goes to standard error.
+fn say(options: &args::Conformance, text: std::fmt::Arguments<'_>) -> Result<()> {
+    if options.json.as_deref() == Some(Path::new("-")) {
+        out::note(text);
+        Ok(())
+    } else {
+        out::line(text)
+    }
 }
 
 /// The cases of a folder: those to run, and the names of the excluded ones.
@@ -104,17 +178,20 @@ struct Selected {
 }
 
 /// Finds the cases of the folder. Warns if an excluded name is not the name of a case.
-fn selected(options: &args::Conformance) -> Result<Selected> {
+fn selected(options: &args::Conformance, dir: &Path) -> Result<Selected> {
+    if dir.is_file() {
+        return Err(Error::CasesInFile { path: dir.to_owned() });
+    }
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
     let mut skipped = Vec::new();
     let mut jobs = Vec::new();
-    let cases = onnx::find(&options.dir)?;
+    let cases = onnx::find(dir)?;
     if cases.is_empty() {
-        return Err(Error::NoCases { dir: options.dir.clone() });
+        return Err(Error::NoCases { dir: dir.to_owned() });
     }
     for path in cases {
-        let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         let listed: Vec<&String> = excluded.iter().filter(|e| excludes(e, &name)).collect();
         unknown.retain(|e| !listed.contains(&e));
         if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
@@ -126,14 +203,14 @@ fn selected(options: &args::Conformance) -> Result<Selected> {
         && jobs.is_empty()
         && skipped.is_empty()
     {
-        return Err(Error::NoMatch { dir: options.dir.clone(), filter: filter.clone() });
+        return Err(Error::NoMatch { dir: dir.to_owned(), filter: filter.clone() });
     }
     if !unknown.is_empty() {
         let (shown, rest) = unknown.split_at(unknown.len().min(5));
         let rest = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
         out::note(format_args!(
             "warning: --exclude names what is no case below `{}`: {}{rest}",
-            options.dir.display(),
+            dir.display(),
             render::names(shown)
         ));
     }
@@ -154,46 +231,36 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs all jobs in this process, and calls `done` after each job.
-fn run_here(
-    jobs: Vec<Job>,
-    backend: &str,
-    timeout: Duration,
-    done: impl Fn(&Outcome) -> Result<()>,
-) -> Result<Vec<Outcome>> {
-    let runtime = bb::backend(backend)?.runtime().clone();
-    let one = |job: Job| {
-        let start = Instant::now();
-        let within = RunOptions::default().with_deadline(start + timeout);
-        let verdict = match within.within(|| verdict(&job.path, &runtime)) {
-            // The time limit replaces other failures, because a case that is stopped may fail with any error.
-            Verdict::Failed(_) if start.elapsed() >= timeout => pool::too_long(timeout),
-            verdict => verdict,
-        };
-        let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
-        done(&outcome).map(|()| outcome)
-    };
-    jobs.into_iter().map(one).collect()
-}
-
 /// Runs a case. Skips it if the backend does not support it, for example because of an element type.
 fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
-    let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
+    let run = std::panic::AssertUnwindSafe(|| onnx::run_showing(case, on));
     match std::panic::catch_unwind(run) {
-        Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(failure)) => match onnx::NotRun::of(case, &failure, on) {
-            Some(onnx::NotRun::Type(dtype)) => Verdict::Skipped(format!("the backend does not have {dtype}")),
+        Ok((Ok(()), _)) => Verdict::Passed,
+        Ok((Err(failure @ onnx::Failure::Output { .. }), inputs)) => {
+            Verdict::Failed(render::chain(&failure) + &inputs.replace("\n  ", "; "))
+        }
+        Ok((Err(failure), _)) => match onnx::NotRun::of(case, &failure, on) {
+            Some(onnx::NotRun::Type(dtype)) => {
+                Verdict::skipped(format!("the backend does not have {dtype}"), "")
+            }
             Some(onnx::NotRun::Exceeds(dtype, held)) => {
-                Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
+                Verdict::skipped(format!("{dtype} exceeds {held}, in which the backend holds it"), "")
             }
-            Some(onnx::NotRun::Primitive(op)) => Verdict::Skipped(format!("the backend does not run `{op}`")),
-            Some(onnx::NotRun::Unwritten(method)) => Verdict::Skipped(format!("`{method}` is not written")),
+            Some(onnx::NotRun::Primitive(op)) => {
+                Verdict::skipped(format!("the backend does not run `{op}`"), "")
+            }
+            Some(onnx::NotRun::Unwritten(method)) => {
+                Verdict::skipped(format!("`{method}` is not written"), "")
+            }
             Some(onnx::NotRun::Declined(reason)) => {
-                Verdict::Skipped(format!("the backend declines a node of the case: {reason}"))
+                Verdict::skipped(format!("the backend declines a node of the case: {reason}"), "")
             }
-            _ => match provider::skips(on.name(), &failure) {
-                Some(reason) => Verdict::Skipped(reason.to_owned()),
-                None => Verdict::Failed(render::chain(&failure)),
+            not_run => match (provider::skips(case, on.name(), &failure), not_run) {
+                (Some(verdict), _) => verdict,
+                (None, Some(onnx::NotRun::Refused(why))) => {
+                    Verdict::skipped("the backend refuses the case", why)
+                }
+                (None, _) => Verdict::Failed(render::chain(&failure)),
             },
         },
         Err(_) => Verdict::Failed("panicked".to_owned()),
@@ -245,12 +312,15 @@ fn progress(length: usize) -> indicatif::ProgressBar {
     }
 }
 
-fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
+/// Writes the JSON, if the options have a file for it.
+fn write(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
+    let Some(path) = &options.json else { return Ok(()) };
     let ran = outcomes.iter().map(|o| {
         let (status, reason) = match &o.verdict {
             Verdict::Passed => ("passed", None),
-            Verdict::Failed(reason) => ("failed", Some(reason)),
-            Verdict::Skipped(reason) => ("skipped", Some(reason)),
+            Verdict::Failed(reason) => ("failed", Some(reason.clone())),
+            Verdict::Skipped { reason, detail } if detail.is_empty() => ("skipped", Some(reason.clone())),
+            Verdict::Skipped { reason, detail } => ("skipped", Some(format!("{reason}: {detail}"))),
         };
         serde_json::json!({ "case": o.name, "status": status, "reason": reason, "seconds": o.seconds })
     });

@@ -27,8 +27,8 @@ impl Counts {
         }
         *match verdict {
             Verdict::Passed => &mut self.passed,
-            Verdict::Skipped(reason) if reason == DECLINED => &mut self.declined,
-            Verdict::Skipped(_) => &mut self.skipped,
+            Verdict::Skipped { reason, .. } if reason == DECLINED => &mut self.declined,
+            Verdict::Skipped { .. } => &mut self.skipped,
             Verdict::Failed(_) => &mut self.failed,
         } += 1;
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,24 +20,38 @@ pub(super) enum Verdict {
     Passed,
     /// The case failed, for this reason.
     Failed(String),
-    /// The case was skipped, for this reason. For example, the backend lacks an element type.
-    Skipped(String),
+    /// The case was skipped. Cases are counted by the reason, for example an element type that the backend lacks.
+    Skipped {
+        reason: String,
+        /// Details of this case; may be empty.
+        detail: String,
+    },
 }
 
+/// The separator of a reason and its detail in a line.
+const DETAIL: char = '\u{1}';
+
 impl Verdict {
+    pub(super) fn skipped(reason: impl Into<String>, detail: impl Into<String>) -> Verdict {
+        Verdict::Skipped { reason: reason.into(), detail: detail.into() }
+    }
+
     /// Formats the verdict as a line, without the line feed.
     pub(super) fn to_line(&self) -> String {
         match self {
             Verdict::Passed => String::new(),
             Verdict::Failed(reason) => format!("-{}", reason.replace('\n', " ")),
-            Verdict::Skipped(reason) => format!("~{}", reason.replace('\n', " ")),
+            Verdict::Skipped { reason, detail } => format!("~{reason}{DETAIL}{detail}").replace('\n', " "),
         }
     }
 
     /// Parses the output of [`to_line`](Self::to_line).
     fn of_line(line: &str) -> Verdict {
         match (line.strip_prefix('~'), line.strip_prefix('-')) {
-            (Some(reason), _) => Verdict::Skipped(reason.to_owned()),
+            (Some(skipped), _) => {
+                let (reason, detail) = skipped.split_once(DETAIL).unwrap_or((skipped, ""));
+                Verdict::skipped(reason, detail)
+            }
             (None, Some(reason)) => Verdict::Failed(reason.to_owned()),
             (None, None) if line.is_empty() => Verdict::Passed,
             (None, None) => Verdict::Failed(line.to_owned()),
@@ -50,6 +64,12 @@ pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) verdict: Verdict,
     pub(super) seconds: f64,
+}
+
+impl Outcome {
+    pub(super) fn is_failed(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed(_))
+    }
 }
 
 /// Runs all jobs on `workers` processes, and calls `done` after each job.
@@ -139,8 +159,9 @@ impl Worker {
             Ok(line) => (Verdict::of_line(&line), Some(self)),
             Err(RecvTimeoutError::Timeout) => (too_long(timeout), None),
             Err(RecvTimeoutError::Disconnected) => {
-                let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-                (Verdict::Failed(format!("crashed: {how}")), None)
+                let how =
+                    self.process.wait().map_or_else(|e| format!("crashed: {e}"), |status| ended(status));
+                (Verdict::Failed(how), None)
             }
         }
     }
@@ -151,6 +172,14 @@ impl Drop for Worker {
         // Killing fails if the process has already ended, which is not an error.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
+    }
+}
+
+/// Describes how a process ended before it answered.
+fn ended(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("ended the process with status {code} before it answered"),
+        None => format!("crashed: {status}"),
     }
 }
 
@@ -169,7 +198,8 @@ mod tests {
             Verdict::Passed,
             Verdict::Failed("~ it is wrong".to_owned()),
             Verdict::Failed(String::new()),
-            Verdict::Skipped("the backend does not have f64".to_owned()),
+            Verdict::skipped("the backend does not have f64", ""),
+            Verdict::skipped("the provider declines nodes of the case", "its operators are Exp 13"),
         ] {
             assert_eq!(Verdict::of_line(&verdict.to_line()), verdict);
         }

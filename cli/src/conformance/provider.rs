@@ -1,5 +1,6 @@
 //! Tests execution providers of ONNX Runtime from libraries. A provider must run whole cases.
 
+use super::pool::Verdict;
 use crate::error::{Error, Result};
 use std::path::Path;
 
@@ -27,20 +28,50 @@ pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
     }
 }
 
-/// Returns the reason for skipping a case that a provider does not run, if that is not an error of the provider. Returns `None` for other
+/// Replaces the error of opening the backend by an error that names the user's library.
+pub(super) fn of_library(error: Error, library: Option<&Path>) -> Error {
+    match (error, library) {
+        (Error::Bb(bb::Error::Unavailable { source, .. }), Some(path)) => {
+            Error::Provider { path: path.to_owned(), source }
+        }
+        (error, _) => error,
+    }
+}
+
+/// Returns the verdict for a case that a provider does not run, if that is not an error of the provider. Returns `None` for other
 /// backends.
 #[cfg(feature = "ort")]
-pub(super) fn skips(backend: &str, failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+pub(super) fn skips(
+    case: &Path,
+    backend: &str,
+    failure: &(dyn std::error::Error + 'static),
+) -> Option<Verdict> {
+    use bb_conformance::onnx::Contents;
     use bb_ort::plugin::{NotRun, Without};
     let found = if backend == BACKEND { NotRun::among(failure) } else { None };
-    found.map(|without| match without {
-        Without::Provider => DECLINED,
-        Without::Engine => "ONNX Runtime does not run the case",
+    found.map(|(without, cause)| {
+        let cause = crate::render::chain(cause);
+        match without {
+            // ONNX Runtime's message names no node.
+            Without::Provider => {
+                let operators = Contents::read(case).unwrap_or_default().operators;
+                let operators: Vec<String> = operators.iter().map(ToString::to_string).collect();
+                Verdict::skipped(DECLINED, format!("its operators are {}; {cause}", operators.join(", ")))
+            }
+            Without::Engine => {
+                Verdict::skipped("ONNX Runtime does not load the case on its own provider", cause)
+            }
+            Without::Caller => Verdict::skipped("bb does not pass the case to ONNX Runtime", cause),
+        }
     })
 }
 
 /// Returns `None`, because there are no providers without the feature `ort`.
 #[cfg(not(feature = "ort"))]
-pub(super) fn skips(_backend: &str, _failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+pub(super) fn skips(
+    _case: &Path,
+    _backend: &str,
+    _failure: &(dyn std::error::Error + 'static),
+) -> Option<Verdict> {
     None
 }

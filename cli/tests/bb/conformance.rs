@@ -126,7 +126,7 @@ fn cases_in_this_process_have_the_same_outcomes() {
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.out.lines().last(), Some("1 passed, 2 failed, 0 skipped"), "{}", ended.out);
     assert!(
-        ended.out.contains("failed wrong: ") && ended.out.contains("expected 5, got -2"),
+        ended.out.contains("failed wrong (Neg 13): ") && ended.out.contains("expected 5, got -2"),
         "{}",
         ended.out
     );
@@ -147,7 +147,7 @@ fn a_case_in_this_process_ends_when_its_time_is_over() {
     let ended =
         bb(&["conformance", text(&cases), "--in-process", "--timeout", "2", "--backend", "reference"]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.out.contains("failed slow: timed out after 2 s"), "{}", ended.out);
+    assert!(ended.out.contains("failed slow (MatMul 13): timed out after 2 s"), "{}", ended.out);
     assert_eq!(ended.out.lines().last(), Some("1 passed, 1 failed, 0 skipped"), "{}", ended.out);
 }
 
@@ -207,7 +207,11 @@ fn json_on_standard_output_is_alone_there() {
     let ended = bb(&["conformance", text(&folder.join("cases")), "--json", "-"]);
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.json().as_array().unwrap().len(), 2);
-    assert!(ended.err.contains("failed wrong:") && ended.err.contains("1 passed, 1 failed"), "{}", ended.err);
+    assert!(
+        ended.err.contains("failed wrong (Neg 13):") && ended.err.contains("1 passed, 1 failed"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]
@@ -226,7 +230,12 @@ fn an_excluded_name_that_is_no_case_is_warned_of() {
     negation(&folder, "cases/left", [-1.0, 5.0]);
     let exclude = write(&folder, "exclude.txt", b"lefft\nkind/left\n");
     let ended = bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude]);
-    assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 1 skipped\n"), "{}", ended.err);
+    assert_eq!(
+        (ended.code(), &*ended.out),
+        (0, "skipped 1: excluded\n1 passed, 0 failed, 1 skipped\n"),
+        "{}",
+        ended.err
+    );
     assert!(ended.err.contains("warning: ") && ended.err.contains("`lefft`"), "{}", ended.err);
     assert!(!ended.err.contains("`kind/left`"), "{}", ended.err);
 }
@@ -241,4 +250,105 @@ fn a_case_whose_path_is_not_unicode_runs() {
     std::fs::rename(folder.join("cases/right"), odd).unwrap();
     let ended = bb(&["conformance", text(&folder.join("cases"))]);
     assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+}
+
+/// Runs the case `it` of a folder, which has failed, and returns the reason.
+fn reason(folder: &Path) -> String {
+    let (cases, report) = (folder.join("cases"), folder.join("report.json"));
+    let ended = bb(&["conformance", text(&cases), "--json", text(&report)]);
+    assert_eq!(ended.out.lines().last(), Some("0 passed, 1 failed, 0 skipped"), "{}", ended.out);
+    records(folder).remove(0).2
+}
+
+/// Without an expected file there is nothing to compare, so that the case would pass with any output.
+#[test]
+fn an_output_without_an_expected_file_fails() {
+    let folder = folder("conformance-no-expected");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    let set = folder.join("cases/it/test_data_set_0");
+    let file = |name: &str| set.join(name);
+    std::fs::rename(file("output_0.pb"), file("output_1.pb")).unwrap();
+    let expected = format!("`{}` has `output_1.pb`, but no `output_0.pb`", text(&set));
+    assert_eq!(reason(&folder), expected);
+    std::fs::remove_file(file("output_1.pb")).unwrap();
+    assert_eq!(reason(&folder), "output `y` (0 of 1) has no expected file `output_0.pb`");
+}
+
+#[test]
+fn a_missing_data_set_fails() {
+    let folder = folder("conformance-set-gap");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    std::fs::create_dir(folder.join("cases/it/test_data_set_2")).unwrap();
+    let case = folder.join("cases/it");
+    let expected = format!("`{}` has `test_data_set_2`, but no `test_data_set_1`", text(&case));
+    assert_eq!(reason(&folder), expected);
+}
+
+#[test]
+fn wrong_settings_of_a_case_fail_it() {
+    let folder = folder("conformance-settings");
+    negation(&folder, "cases/it", [-1.0, -2.0]);
+    let settings = write(&folder, "cases/it/data.json", br#"{ "rtol": -0.5 }"#);
+    let expected = format!(
+        "`{settings}` is no description of a case: expected a number from 0 to 1 as `rtol`, got -0.5"
+    );
+    assert_eq!(reason(&folder), expected);
+}
+
+/// Skipped cases say nothing of the backend, so that a run without a passed case is no success.
+#[test]
+fn fewer_passed_cases_than_required_are_an_error() {
+    let folder = folder("conformance-require");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    let cases = folder.join("cases");
+    let ended = bb(&["conformance", text(&cases), "--require", "2"]);
+    assert_eq!((ended.code(), &*ended.out), (1, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+    assert!(ended.err.contains("expected at least 2 cases to pass, got 1"), "{}", ended.err);
+    let ended = bb(&["conformance", text(&cases), "--require", "1"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+}
+
+#[test]
+fn failures_name_operators_and_inputs_in_order() {
+    let folder = folder("conformance-failures");
+    negation(&folder, "cases/b", [-1.0, 5.0]);
+    negation(&folder, "cases/a", [5.0, -2.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases"))]);
+    let lines: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("failed ")).collect();
+    let expected = [
+        "failed a (Neg 13): output `y` (0 of 1): element 0: expected 5, got -1; 1 of 2 elements differ by more than 1e-7 + 0.001 * |expected|; input `x`: f32[2] {1.0, 2.0}",
+        "failed b (Neg 13): output `y` (0 of 1): element 1: expected 5, got -2; 1 of 2 elements differ by more than 1e-7 + 0.001 * |expected|; input `x`: f32[2] {1.0, 2.0}",
+    ];
+    assert_eq!(lines, expected, "{}", ended.out);
+    assert!(ended.out.contains("Neg 13"), "{}", ended.out);
+}
+
+#[test]
+fn a_file_instead_of_a_folder_is_an_error() {
+    let folder = folder("conformance-file");
+    let archive = write(&folder, "cases.tar.gz", b"cases");
+    let ended = bb(&["conformance", &archive]);
+    assert_eq!(ended.code(), 1);
+    assert!(
+        ended.err.contains("is a file; expected a folder with cases: unpack an archive"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_negative_device_is_an_error_of_the_option() {
+    let ended = bb(&["conformance", "cases", "--library", "libmine.so", "--device", "-1"]);
+    assert_eq!(ended.code(), 2);
+    assert!(ended.err.contains("invalid value '-1' for '--device <N>'"), "{}", ended.err);
+}
+
+/// Builds with the feature `ort` have the backend.
+#[test]
+#[cfg(not(feature = "ort"))]
+fn a_backend_of_another_build_names_its_feature() {
+    let ended = bb(&["conformance", "cases", "--backend", "ort-strict"]);
+    assert_eq!(ended.code(), 1);
+    let expected = "this build has no backend `ort-strict`: build with `--features ort`";
+    assert!(ended.err.contains(expected), "{}", ended.err);
 }

@@ -135,6 +135,10 @@ def difference(got: Any, expected: Any, relative: float, absolute: float) -> str
         if not isinstance(got, list) or len(got) != len(expected):
             return "another number of elements"
         return next((text for pair in zip(got, expected) if (text := difference(*pair, relative, absolute))), None)
+    if isinstance(expected, dict):
+        if not isinstance(got, dict) or list(got) != list(expected):
+            return "other keys"
+        return difference(list(got.values()), list(expected.values()), relative, absolute)
     if expected is None or got is None:
         return None if expected is got else "one is absent"
     got, expected = np.asarray(got), np.asarray(expected)

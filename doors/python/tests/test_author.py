@@ -1121,16 +1121,38 @@ def test_the_tests_of_methods_that_are_not_written_are_skipped(named, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def write_case(folder, operator):
+    """Writes a case with the input 1 and the expected output 2."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    ty = models.tensor_type(models.FLOAT, [1])
+    inputs = ["x", "x"] if operator == "Add" else ["x"]
+    model = models.model([models.node(operator, inputs, ["y"])], [("x", ty)], [("y", ty)])
+    (folder / "model.onnx").write_bytes(model)
+    for file, number in (("input_0.pb", 1), ("output_0.pb", 2)):
+        (data / file).write_bytes(models.tensor(models.FLOAT, [1], np.float32(number).tobytes()))
+
+
+def test_a_class_that_changed_is_tested_as_it_is(tmp_path):
+    class Changes(OnlyAdd):
+        pass
+
+    write_case(tmp_path / "adds", "Add")
+    bb.register(Changes, "changes")
+    try:
+        assert bb.conformance("changes", tmp_path).passed == ["adds"]
+        Changes.add = lambda self, a, b: a - b
+        failed = bb.conformance("changes", tmp_path).failed["adds"]
+    finally:
+        bb.unregister("changes")
+    # The input is on a line of its own.
+    assert failed.splitlines()[0].startswith("output `y` (0 of 1): element 0: expected 2, got 0;"), failed
+    assert failed.splitlines()[1:] == ["  input `x`: f32[1] {1.0}"]
+
+
 def test_a_case_that_needs_a_method_that_is_not_written_is_skipped(tmp_path):
     for case, operator in (("adds", "Add"), ("exps", "Exp"), ("logs", "Log"), ("exps_again", "Exp")):
-        folder = tmp_path / case / "test_data_set_0"
-        folder.mkdir(parents=True)
-        ty = models.tensor_type(models.FLOAT, [1])
-        inputs = ["x", "x"] if operator == "Add" else ["x"]
-        model = models.model([models.node(operator, inputs, ["y"])], [("x", ty)], [("y", ty)])
-        (folder.parent / "model.onnx").write_bytes(model)
-        for file, number in (("input_0.pb", 1), ("output_0.pb", 2)):
-            (folder / file).write_bytes(models.tensor(models.FLOAT, [1], np.float32(number).tobytes()))
+        write_case(tmp_path / case, operator)
     report = bb.conformance(OnlyAdd, tmp_path)
     assert report.passed == ["adds"] and report.ok, str(report)
     assert report.skipped == {"exps": "`exp` is not written", "exps_again": "`exp` is not written", "logs": "`log` is not written"}

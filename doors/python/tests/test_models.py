@@ -16,13 +16,13 @@ FOLDERS = [ROOT / "tests/data/models", *(Path(p) for p in os.environ.get("BB_MOD
 MODELS = sorted({case.name: case for folder in FOLDERS for case in folder.glob("*") if (case / "model.onnx").exists()}.items())
 
 
-def _tensors(folder, kind):
-    """Reads the files of a data set."""
+def _tensors(folder, kind, most=None):
+    """Reads the files of a data set, `most` of them at most."""
     onnx = pytest.importorskip("onnx")
     from onnx import numpy_helper
 
     values = []
-    for index in range(len(list(folder.glob(f"{kind}_*.pb")))):
+    for index in range(len(list(folder.glob(f"{kind}_*.pb"))[:most])):
         tensor = onnx.TensorProto.FromString((folder / f"{kind}_{index}.pb").read_bytes())
         values.append(numpy_helper.to_array(tensor))
     return values
@@ -34,10 +34,11 @@ def test_outputs_are_those_of_onnx_runtime(name, case):
     session = bb.Session(case / "model.onnx")
     for data in sorted(case.glob("test_data_set_*")):
         outputs = session.run(_tensors(data, "input"))
-        # Some sets have only the first outputs, where others are no tensors.
-        expected_ones = _tensors(data, "output")
-        assert expected_ones and all(type(x) is not np.ndarray for x in outputs[len(expected_ones) :])
-        for got, expected in zip(outputs, expected_ones):
+        # In some sets, the outputs after the first ones are no tensors.
+        tensors = [x for x in outputs if type(x) is np.ndarray]
+        expected_ones = _tensors(data, "output", len(tensors))
+        assert tensors and all(type(x) is np.ndarray for x in outputs[: len(tensors)])
+        for got, expected in zip(tensors, expected_ones, strict=True):
             assert got.dtype == expected.dtype and got.shape == expected.shape
             if expected.dtype == object:
                 assert got.tolist() == [x.decode() if isinstance(x, bytes) else x for x in expected.tolist()]

@@ -39,6 +39,10 @@ impl Own {
         {
             std::process::abort();
         }
+        if std::env::var_os("OWN_EXITS").is_some_and(|op| graph.node.iter().any(|node| op == *node.op_type()))
+        {
+            std::process::exit(0);
+        }
         self.engine.execute(graph, inputs, attrs)
     }
 }

@@ -126,5 +126,54 @@ fn a_case_that_ends_its_process_fails_alone() {
         .unwrap();
     assert_eq!(ended.status.code(), Some(1));
     let out = text(&ended.stdout);
-    assert!(out.contains("failed b: crashed: ") && out.ends_with("2 passed, 1 failed, 0 skipped\n"), "{out}");
+    assert!(
+        out.contains("failed b (Abs 13): crashed: ") && out.ends_with("2 passed, 1 failed, 0 skipped\n"),
+        "{out}"
+    );
+}
+
+/// Status 0 must not be taken for the success of the cases.
+#[test]
+fn a_case_that_ends_its_process_with_success_fails() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own-exits");
+    case(&folder.join("a"), "Neg", [-1.0, -2.0]);
+    case(&folder.join("b"), "Abs", [1.0, 2.0]);
+    case(&folder.join("c"), "Neg", [-1.0, -2.0]);
+    let report = folder.join("report.json");
+    let ran = |arguments: &[&str]| {
+        let ended = Command::new(env!("CARGO_BIN_EXE_own"))
+            .args(["conformance", folder.to_str().unwrap(), "--backend", "own"])
+            .args(["--json", report.to_str().unwrap()])
+            .args(arguments)
+            .env("OWN_EXITS", "Abs")
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{}", text(&ended.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+        (text(&ended.stdout), json.as_array().unwrap().len())
+    };
+    let (out, cases) = ran(&["--jobs", "1"]);
+    let expected = "failed b (Abs 13): ended the process with status 0 before it answered\n2 passed, 1 failed, 0 skipped\n";
+    assert!(out.ends_with(expected), "{out}");
+    assert_eq!(cases, 3);
+    let (out, cases) = ran(&["--in-process"]);
+    let expected =
+        "failed b (Abs 13): ended the process before it answered\n1 passed, 1 failed, 0 skipped, 1 not run\n";
+    assert_eq!((&*out, cases), (expected, 2));
+}
+
+/// The tests of the primitives report a process that ends, too.
+#[test]
+fn the_primitives_are_tested() {
+    let own = |arguments: &[&str]| {
+        let ended = own(&[&["conformance", "--primitives", "--backend", "own"], arguments].concat());
+        (ended.status.code(), text(&ended.stdout), text(&ended.stderr))
+    };
+    let (status, out, err) = own(&["--filter", "neg"]);
+    assert_eq!((status, &*out), (Some(0), "1 passed, 0 failed, 0 skipped\n"), "{err}");
+    let (status, _, err) = own(&["--filter", "nag"]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("no test of the primitives has `nag` in its name"), "{err}");
+    let (status, _, err) = own(&["cases"]);
+    assert_eq!(status, Some(2), "{err}");
 }

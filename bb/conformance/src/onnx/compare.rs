@@ -66,16 +66,26 @@ pub enum Difference {
     },
 
     /// An element differs by more than the tolerance.
-    #[error("element {index}: expected {expected}, got {got}; {count} elements differ", expected = sentence(.expected), got = sentence(.got))]
+    #[error(
+        "element {index}{}: expected {expected}, got {got}; {count} of {elements} {}",
+        at(.place), differ(*.elements, *.tolerance),
+        expected = sentence(.expected), got = sentence(.got)
+    )]
     Element {
         /// The row-major index of the first element that differs.
         index: usize,
+        /// The index of this element in each dimension.
+        place: Box<[usize]>,
         /// The expected element.
         expected: String,
         /// The actual element.
         got: String,
         /// The number of elements that differ.
         count: usize,
+        /// The number of elements of the tensor.
+        elements: usize,
+        /// The tolerance; both parts are 0 if the elements must be equal.
+        tolerance: Tolerance,
     },
 
     /// The elements cannot be compared.
@@ -83,9 +93,56 @@ pub enum Difference {
     Elements(#[from] bb_ir::Error),
 }
 
+/// Formats the index in each dimension of an element, if it says more than the row-major index.
+fn at(place: &[usize]) -> String {
+    if place.len() > 1 { format!(" at {place:?}") } else { String::new() }
+}
+
+/// Formats the tolerance that the elements exceed.
+fn differ(elements: usize, tolerance: Tolerance) -> String {
+    let differ = if elements == 1 { "element differs" } else { "elements differ" };
+    if tolerance == Tolerance::NONE {
+        return differ.to_owned();
+    }
+    let [absolute, relative] = [tolerance.absolute, tolerance.relative].map(number);
+    format!("{differ} by more than {absolute} + {relative} * |expected|")
+}
+
+/// Formats a number with the fewest digits, and with an exponent if it is very large or very small.
+fn number(x: f64) -> String {
+    let usual = x == 0.0 || !x.is_finite() || (1e-5..1e16).contains(&x.abs());
+    if usual { x.to_string() } else { format!("{x:e}") }
+}
+
+impl Tolerance {
+    /// The tolerance for elements that must be equal.
+    const NONE: Tolerance = Tolerance { relative: 0.0, absolute: 0.0 };
+
+    /// Returns the tolerance for an element type. ONNX's tolerance is for rounding errors, so that integers, truth values and
+    /// strings must be equal, unless the caller chose another tolerance. The relative tolerance of bfloat16 is at least 2^-6.
+    fn for_type(self, dtype: DataType) -> Tolerance {
+        use DataType::{Bool, I2, I4, U2, U4};
+        let is_exact = dtype.is_integer() || matches!(dtype, Bool | I2 | I4 | U2 | U4);
+        match dtype {
+            DataType::String => Tolerance::NONE,
+            DataType::BF16 => Tolerance { relative: self.relative.max(BFLOAT16), ..self },
+            _ if is_exact && self == Tolerance::default() => Tolerance::NONE,
+            _ => self,
+        }
+    }
+
+    /// Returns whether a number is near the expected one. An infinity equals only itself, although its relative tolerance
+    /// would be infinite.
+    fn accepts(self, expected: f64, got: f64) -> bool {
+        let near = || (expected - got).abs() <= self.absolute + self.relative * expected.abs();
+        expected == got || (expected.is_nan() && got.is_nan()) || (expected.is_finite() && near())
+    }
+}
+
 /// Compares an output with the expected one, as ONNX's own test runner does.
 ///
-/// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6.
+/// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6. Unlike ONNX's runner, the default tolerance accepts no
+/// difference of integers and truth values.
 ///
 /// # Errors
 ///
@@ -97,20 +154,21 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
     if expected.shape() != got.shape() {
         return Err(Difference::Shape { expected: expected.shape().into(), got: got.shape().into() });
     }
-    if expected.dtype() == DataType::String {
-        let pairs = expected.iter_bytes().map(Bytes).zip(got.iter_bytes().map(Bytes));
-        return first_difference(pairs, |e, g| e == g);
+    let tolerance = tolerance.for_type(expected.dtype());
+    let (shape, all) = (expected.shape(), (elements(expected)?, elements(got)?));
+    let mut different = all.0.iter().zip(&all.1).enumerate().filter(|(_, (e, g))| !e.is_near(g, tolerance));
+    match different.next() {
+        None => Ok(()),
+        Some((index, (e, g))) => Err(Difference::Element {
+            index,
+            place: place(index, shape),
+            expected: e.to_string(),
+            got: g.to_string(),
+            count: 1 + different.count(),
+            elements: all.0.len(),
+            tolerance,
+        }),
     }
-    let relative = match expected.dtype() {
-        DataType::BF16 => tolerance.relative.max(BFLOAT16),
-        _ => tolerance.relative,
-    };
-    let (expected, got) = (numbers(expected)?, numbers(got)?);
-    first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
-        // An infinity equals only itself, although its relative tolerance would be infinite.
-        let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
-        e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
-    })
 }
 
 /// Compares an output, which may be a sequence, an optional or a map, with the expected one.
@@ -158,46 +216,88 @@ pub(super) fn described(item: &OnnxValue<TensorData>) -> String {
     }
 }
 
-/// A string that is compared by its bytes, and displayed as text.
-#[derive(PartialEq)]
-struct Bytes<'a>(&'a [u8]);
+/// An element, as it is compared and displayed.
+enum Element<'a> {
+    /// A string, which is compared by its bytes and displayed as text.
+    Text(&'a [u8]),
+    Truth(bool),
+    /// An integer. Floats of 64 bits do not hold all of them.
+    Integer(i128),
+    Number(f64),
+    Complex(f64, f64),
+}
 
-impl std::fmt::Display for Bytes<'_> {
+impl Element<'_> {
+    fn is_near(&self, got: &Element<'_>, tolerance: Tolerance) -> bool {
+        match (self, got) {
+            (Element::Text(e), Element::Text(g)) => e == g,
+            (Element::Truth(e), Element::Truth(g)) => {
+                tolerance.accepts(f64::from(u8::from(*e)), f64::from(u8::from(*g)))
+            }
+            (Element::Integer(e), Element::Integer(g)) => {
+                // Both are integers of 64 bits or less, so that the difference does not overflow.
+                (e - g).unsigned_abs() as f64 <= tolerance.absolute + tolerance.relative * (*e as f64).abs()
+            }
+            (Element::Number(e), Element::Number(g)) => tolerance.accepts(*e, *g),
+            (Element::Complex(e, ei), Element::Complex(g, gi)) => {
+                tolerance.accepts(*e, *g) && tolerance.accepts(*ei, *gi)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Element<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        String::from_utf8_lossy(self.0).fmt(f)
+        match self {
+            Element::Text(bytes) => write!(f, "{:?}", String::from_utf8_lossy(bytes)),
+            Element::Truth(truth) => truth.fmt(f),
+            Element::Integer(integer) => integer.fmt(f),
+            Element::Number(x) => f.write_str(&number(*x)),
+            Element::Complex(re, im) => write!(f, "{}+i·{}", number(*re), number(*im)),
+        }
     }
 }
 
-fn first_difference<T: std::fmt::Display>(
-    pairs: impl Iterator<Item = (T, T)>,
-    same: impl Fn(&T, &T) -> bool,
-) -> Result<(), Difference> {
-    let mut different = pairs.enumerate().filter(|(_, (e, g))| !same(e, g));
-    match different.next() {
-        None => Ok(()),
-        Some((index, (expected, got))) => Err(Difference::Element {
-            index,
-            expected: expected.to_string(),
-            got: got.to_string(),
-            count: 1 + different.count(),
-        }),
+/// Returns the index in each dimension of the element with this row-major index.
+fn place(index: usize, shape: &[usize]) -> Box<[usize]> {
+    let mut rest = index;
+    let mut places: Vec<usize> = Vec::with_capacity(shape.len());
+    for extent in shape.iter().rev() {
+        // A tensor with an element has no extent of 0.
+        places.push(rest % (*extent).max(1));
+        rest /= (*extent).max(1);
     }
+    places.reverse();
+    places.into()
 }
 
-/// Returns the elements as numbers. A complex number gives two numbers.
-fn numbers(x: &TensorData) -> Result<Vec<f64>, bb_ir::Error> {
-    match x.dtype() {
-        // A complex number consists of two floats of half the width, interleaved.
+/// Returns the elements of a tensor.
+fn elements(x: &TensorData) -> Result<Vec<Element<'_>>, bb_ir::Error> {
+    let to = |dtype| cast(x, dtype, Rounding::default());
+    // A complex number consists of two floats of half the width, interleaved.
+    let parts = |dtype| TensorData::adopt(dtype, &[2 * x.len()], x.bytes()?.clone());
+    Ok(match x.dtype() {
+        DataType::String => x.iter_bytes().map(Element::Text).collect(),
+        DataType::Bool => {
+            to(DataType::U8)?.as_slice::<u8>()?.iter().map(|x| Element::Truth(*x != 0)).collect()
+        }
+        DataType::U64 => x.as_slice::<u64>()?.iter().map(|&x| Element::Integer(x.into())).collect(),
         DataType::C64 => {
-            let parts = TensorData::adopt(DataType::F32, &[2 * x.len()], x.bytes()?.clone())?;
-            Ok(parts.as_slice::<f32>()?.iter().map(|&v| f64::from(v)).collect())
+            let pairs = parts(DataType::F32)?;
+            let pairs = pairs.as_slice::<f32>()?.as_chunks::<2>().0;
+            pairs.iter().map(|&[re, im]| Element::Complex(re.into(), im.into())).collect()
         }
         DataType::C128 => {
-            let parts = TensorData::adopt(DataType::F64, &[2 * x.len()], x.bytes()?.clone())?;
-            Ok(parts.as_slice::<f64>()?.to_vec())
+            let pairs = parts(DataType::F64)?;
+            let pairs = pairs.as_slice::<f64>()?.as_chunks::<2>().0;
+            pairs.iter().map(|&[re, im]| Element::Complex(re, im)).collect()
         }
-        _ => Ok(cast(x, DataType::F64, Rounding::default())?.as_slice::<f64>()?.to_vec()),
-    }
+        dtype if dtype.is_integer() => {
+            to(DataType::I64)?.as_slice::<i64>()?.iter().map(|&x| Element::Integer(x.into())).collect()
+        }
+        _ => to(DataType::F64)?.as_slice::<f64>()?.iter().map(|&x| Element::Number(x)).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -231,5 +331,61 @@ mod tests {
             compare(&x, &TensorData::scalar(1f64), Tolerance::default()),
             Err(Difference::Type { .. })
         ));
+    }
+
+    fn message(expected: &TensorData, got: &TensorData) -> String {
+        compare(expected, got, Tolerance::default()).unwrap_err().to_string()
+    }
+
+    /// The default tolerance is for rounding errors of floats.
+    #[test]
+    fn integers_are_equal_or_differ() {
+        let ints = |x: i64| TensorData::new(&[1], &[x]).unwrap();
+        assert_eq!(
+            message(&ints(1000), &ints(1001)),
+            "element 0: expected 1000, got 1001; 1 of 1 element differs"
+        );
+        // As floats of 64 bits, these are equal.
+        assert_eq!(
+            message(&ints(i64::MAX), &ints(i64::MAX - 1)),
+            "element 0: expected 9223372036854775807, got 9223372036854775806; 1 of 1 element differs"
+        );
+        let large = |x: u64| TensorData::new(&[1], &[x]).unwrap();
+        assert_eq!(
+            message(&large(u64::MAX), &large(0)),
+            "element 0: expected 18446744073709551615, got 0; 1 of 1 element differs"
+        );
+        assert!(compare(&ints(1000), &ints(1001), Tolerance { relative: 2e-3, absolute: 0.0 }).is_ok());
+    }
+
+    #[test]
+    fn elements_are_displayed_as_their_type() {
+        let x = TensorData::new(&[2, 2], &[1f32, 2.0, 3.0, f32::MAX]).unwrap();
+        let got = TensorData::new(&[2, 2], &[1f32, 2.0, 3.5, 0.0]).unwrap();
+        assert_eq!(
+            message(&x, &got),
+            "element 2 at [1, 0]: expected 3, got 3.5; 2 of 4 elements differ by more than 1e-7 + 0.001 * |expected|"
+        );
+        assert!(
+            message(&floats(&[f32::MAX]), &floats(&[1e-30]))
+                .contains("expected 3.4028234663852886e38, got 1")
+        );
+        let [yes, no] = [true, false].map(|truth| TensorData::bools(&[1], &[truth]).unwrap());
+        assert_eq!(message(&yes, &no), "element 0: expected true, got false; 1 of 1 element differs");
+        let [a, b] = ["a", "b"].map(|text| TensorData::strings(&[1], &[text]).unwrap());
+        assert_eq!(message(&a, &b), "element 0: expected \"a\", got \"b\"; 1 of 1 element differs");
+    }
+
+    /// The index counts complex numbers, not their parts.
+    #[test]
+    fn complex_numbers_are_displayed_whole() {
+        let complex = |parts: [f32; 4]| {
+            let parts = TensorData::new(&[4], &parts).unwrap();
+            TensorData::adopt(DataType::C64, &[2], parts.bytes().unwrap().clone()).unwrap()
+        };
+        assert_eq!(
+            message(&complex([1.0, 2.0, 3.0, 4.0]), &complex([1.0, 2.0, 3.0, -4.0])),
+            "element 1: expected 3+i·4, got 3+i·-4; 1 of 2 elements differ by more than 1e-7 + 0.001 * |expected|"
+        );
     }
 }

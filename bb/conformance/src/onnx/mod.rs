@@ -11,16 +11,18 @@ mod outcome;
 mod read;
 mod ready;
 mod report;
+mod settings;
 #[cfg(feature = "suite")]
 mod suite;
 
 pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
-pub use outcome::{NotRun, examine};
+pub use outcome::{NotRun, examine, run_showing};
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
-pub use ready::ReadyCase;
-pub use report::{Case, Outcome, Report};
+pub use ready::{ReadyCase, data_sets};
+pub use report::{Case, Outcome, Report, operator_names};
+pub use settings::tolerance;
 #[cfg(feature = "suite")]
 pub use suite::Suite;
 #[cfg(feature = "suite")]
@@ -29,7 +31,7 @@ pub use suite::{Chosen, Made, NotBackend, Start};
 
 use bb_core::{BackendRuntime, Error, Port, Value};
 use bb_ir::text::sentence;
-use ready::{CompiledCase, data_sets};
+use ready::CompiledCase;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,6 +68,28 @@ pub enum Failure {
         path: PathBuf,
     },
 
+    /// A numbered file or folder is missing, although one with a higher number exists.
+    #[error("`{}` has `{}`, but no `{missing}`", sentence(.path.display()), sentence(.present))]
+    Gap {
+        /// The folder of both.
+        path: PathBuf,
+        /// The file or folder with the higher number.
+        present: String,
+        /// The missing file or folder.
+        missing: String,
+    },
+
+    /// The case has no expected value for an output of the model.
+    #[error("output `{}` ({output} of {outputs}) has no expected file `output_{output}.pb`", sentence(.name))]
+    NoExpected {
+        /// The name of the output.
+        name: String,
+        /// The index of the output.
+        output: usize,
+        /// The number of outputs of the model.
+        outputs: usize,
+    },
+
     /// The model could not be compiled or run.
     #[error(transparent)]
     Run(#[from] Error),
@@ -80,10 +104,14 @@ pub enum Failure {
     },
 
     /// An output differs from the expected one.
-    #[error("output {output}")]
+    #[error("output `{}` ({output} of {outputs})", sentence(.name))]
     Output {
+        /// The name of the output.
+        name: String,
         /// The index of the output.
         output: usize,
+        /// The number of outputs of the model.
+        outputs: usize,
         /// The difference.
         #[source]
         source: Difference,
@@ -114,28 +142,6 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
-}
-
-/// Reads the tolerance from a case's `data.json`. Returns ONNX's tolerance if the case has none.
-///
-/// # Errors
-///
-/// [`Failure::Read`] and [`Failure::Content`].
-pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
-    let path = case.join("data.json");
-    let mut tolerance = Tolerance::default();
-    if path.is_file() {
-        let text = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
-        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|e| Failure::Content {
-            path,
-            expected: "JSON",
-            source: e.into(),
-        })?;
-        let number = |key: &str| json.get(key).and_then(serde_json::Value::as_f64);
-        tolerance.relative = number("rtol").unwrap_or(tolerance.relative);
-        tolerance.absolute = number("atol").unwrap_or(tolerance.absolute);
-    }
-    Ok(tolerance)
 }
 
 /// Runs every data set of a case on a backend and compares the outputs.
@@ -170,9 +176,19 @@ fn run_noting(
         if expected.len() > got.len() {
             return Err(Failure::Outputs { expected: expected.len(), got: got.len() });
         }
-        for (output, (expected, got)) in expected.iter().zip(&got).enumerate() {
+        let outputs = compiled.executable.outputs();
+        for (output, (got, port)) in got.iter().zip(outputs).enumerate() {
+            let (name, outputs) = (port.name.clone(), outputs.len());
+            let Some(expected) = expected.get(output) else {
+                return Err(Failure::NoExpected { name, output, outputs });
+            };
             let got = got.try_map(&mut |x: &Value| on.to_host(x))?;
-            compare_items(expected, &got, tolerance).map_err(|source| Failure::Output { output, source })?;
+            compare_items(expected, &got, tolerance).map_err(|source| Failure::Output {
+                name,
+                output,
+                outputs,
+                source,
+            })?;
         }
     }
     Ok(())

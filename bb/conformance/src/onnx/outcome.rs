@@ -47,6 +47,15 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     library.or_else(left_out)
 }
 
+/// Runs a case, as [`run`](super::run). With a failure, also returns the inputs of the data set as lines of text, shortened, if the
+/// model is a single node.
+pub fn run_showing(case: &Path, on: &Arc<dyn BackendRuntime>) -> (Result<(), Failure>, String) {
+    let mut set = None;
+    let result = run_noting(case, on, &mut set);
+    let inputs = if result.is_err() { shown_inputs(case, set) } else { String::new() };
+    (result, inputs)
+}
+
 /// The maximum number of inputs in the report of a failure.
 const INPUTS: usize = 8;
 
@@ -84,6 +93,9 @@ pub enum NotRun {
     Unwritten(&'static str),
     /// The backend declines a node of the model ([`Backend::declines`](bb_core::Backend::declines)).
     Declined(String),
+    /// The backend refuses the model with an error that wraps [`Error::UnsupportedOperator`]
+    /// ([`Backend::wrapped`](bb_core::Backend::wrapped)).
+    Refused(String),
 }
 
 impl NotRun {
@@ -107,8 +119,16 @@ impl NotRun {
             Failure::Run(_) => declined(case, on),
             _ => None,
         };
-        lacking.or_else(|| declined().map(NotRun::Declined))
+        lacking.or_else(|| declined().map(NotRun::Declined)).or_else(|| refused(failure, on))
     }
+}
+
+/// Returns the backend's own error, if it wraps the error of `bb` for an operator that is not supported.
+fn refused(failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
+    let all = std::iter::successors(Some(failure as &dyn std::error::Error), |error| error.source());
+    all.filter(|error| !error.is::<Error>())
+        .find(|error| matches!(on.wrapped(*error), Some(Error::UnsupportedOperator { .. })))
+        .map(|error| NotRun::Refused(causes(error)))
 }
 
 /// Returns the reason why the backend declines a node of a case's model, if it declines one.
@@ -130,6 +150,7 @@ pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
                 Outcome::Skipped(format!("`{op}`, which the backend does not run"))
             }
             Some(NotRun::Unwritten(method)) => Outcome::Skipped(format!("`{method}` is not written")),
+            Some(NotRun::Refused(_)) => Outcome::Skipped("what the backend refuses".to_owned()),
             Some(NotRun::Declined(_)) => Outcome::Skipped("nodes that the backend declines".to_owned()),
             None => Outcome::Failed(causes(&failure) + &shown_inputs(case, set)),
         },

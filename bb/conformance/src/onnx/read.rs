@@ -6,7 +6,8 @@ use bb_core::{BoxError, DataType, Port, TensorData};
 use bb_ir::graph::ValueType;
 use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto, decode};
 use bytes::Bytes;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Reads a serialized `TensorProto`.
 ///
@@ -22,13 +23,9 @@ pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
 ///
 /// # Errors
 ///
-/// [`Failure::Read`] and [`Failure::Content`].
+/// [`Failure::Read`], [`Failure::Gap`] and [`Failure::Content`].
 pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Failure> {
-    (0..)
-        .map(|i| folder.join(format!("{prefix}_{i}.pb")))
-        .take_while(|path| path.is_file())
-        .map(|path| read_tensor(&path))
-        .collect()
+    (0..count(folder, prefix, ".pb")?).map(|i| read_tensor(&file(folder, prefix, i))).collect()
 }
 
 /// Reads the files `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder with the types that the ports declare. If there are
@@ -36,13 +33,13 @@ pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Fail
 ///
 /// # Errors
 ///
-/// [`Failure::Read`] and [`Failure::Content`].
+/// [`Failure::Read`], [`Failure::Gap`] and [`Failure::Content`].
 pub fn read_items(
     folder: &Path,
     prefix: &str,
     ports: &[Port],
 ) -> Result<Vec<OnnxValue<TensorData>>, Failure> {
-    let files = (0..).map(|i| folder.join(format!("{prefix}_{i}.pb"))).take_while(|path| path.is_file());
+    let files = (0..count(folder, prefix, ".pb")?).map(|i| file(folder, prefix, i));
     let types = ports.iter().map(|port| &port.ty).chain(std::iter::repeat(&ValueType::Unknown));
     files.zip(types).map(|(path, ty)| read_item(&path, ty)).collect()
 }
@@ -53,14 +50,47 @@ pub fn read_items(
 ///
 /// # Errors
 ///
-/// [`Failure::Read`] and [`Failure::Content`].
+/// [`Failure::Read`], [`Failure::Gap`] and [`Failure::Content`].
 pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue<TensorData>>>, Failure> {
     let required = ports.iter().filter(|port| !port.optional).count();
-    let files = (0..).take_while(|i| folder.join(format!("input_{i}.pb")).is_file()).count();
+    let files = count(folder, "input", ".pb")?;
     let given = |port: &&Port| files > required || !port.optional;
     let taken: Vec<Port> = ports.iter().filter(given).cloned().collect();
     let mut items = read_items(folder, "input", &taken)?.into_iter();
     Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
+}
+
+fn file(folder: &Path, prefix: &str, number: usize) -> PathBuf {
+    folder.join(format!("{prefix}_{number}.pb"))
+}
+
+/// Counts the entries `PREFIX_0SUFFIX`, `PREFIX_1SUFFIX`, … of a folder. A folder that does not exist has none.
+///
+/// # Errors
+///
+/// [`Failure::Read`], and [`Failure::Gap`] if a number is missing before the last one.
+pub(super) fn count(folder: &Path, prefix: &str, suffix: &str) -> Result<usize, Failure> {
+    let read = |source| Failure::Read { path: folder.to_owned(), source };
+    let name = |number: usize| format!("{prefix}_{number}{suffix}");
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        entries => entries.map_err(read)?,
+    };
+    let mut numbers = BTreeSet::new();
+    for entry in entries {
+        let entry = entry.map_err(read)?.file_name();
+        let digits = entry
+            .to_str()
+            .and_then(|text| text.strip_prefix(prefix)?.strip_prefix('_')?.strip_suffix(suffix));
+        let number = digits.and_then(|digits| digits.parse().ok());
+        numbers.extend(number.filter(|number| entry.to_str() == Some(&name(*number))));
+    }
+    match (0..).zip(&numbers).find(|(at, number)| at != *number) {
+        Some((missing, present)) => {
+            Err(Failure::Gap { path: folder.to_owned(), present: name(*present), missing: name(missing) })
+        }
+        None => Ok(numbers.len()),
+    }
 }
 
 /// Reads a file with a value of type `ty`. If the type is unknown, the file must have a tensor.

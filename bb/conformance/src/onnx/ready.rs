@@ -1,5 +1,6 @@
 //! Cases that are compiled for a backend, to run once or many times.
 
+use super::read::count;
 use super::{Failure, read_inputs};
 use bb_core::operator::OnnxValue;
 use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
@@ -54,13 +55,15 @@ impl ReadyCase {
 ///
 /// # Errors
 ///
-/// [`Failure::NoData`] if there is none.
-pub(super) fn data_sets(case: &Path) -> Result<impl Iterator<Item = PathBuf>, Failure> {
-    let folder = |set: usize| case.join(format!("test_data_set_{set}"));
-    if !folder(0).is_dir() {
-        return Err(Failure::NoData { path: case.to_owned() });
+/// [`Failure::NoData`] if there is none; [`Failure::Gap`] if one is missing before the last one.
+pub fn data_sets(case: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, Failure> {
+    match count(case, "test_data_set", "")? {
+        0 => Err(Failure::NoData { path: case.to_owned() }),
+        sets => {
+            let case = case.to_owned();
+            Ok((0..sets).map(move |set| case.join(format!("test_data_set_{set}"))))
+        }
     }
-    Ok((0..).map(folder).take_while(|folder| folder.is_dir()))
 }
 
 /// A case that is compiled for a backend.

@@ -30,12 +30,18 @@ pub struct Case {
 impl Case {
     /// Lists the operators. If there are many, lists only the first few.
     fn operators(&self) -> String {
-        const SHOWN: usize = 4;
-        let names: Vec<String> = self.operators.iter().take(SHOWN).map(CaseOperator::to_string).collect();
-        match self.operators.len().checked_sub(SHOWN + 1) {
-            Some(more) => format!("{} and {} more", names.join(", "), more + 1),
-            None => names.join(", "),
-        }
+        operator_names(&self.operators)
+    }
+}
+
+/// Lists operators. If there are many, lists only the first few.
+pub fn operator_names<'a>(operators: impl IntoIterator<Item = &'a CaseOperator>) -> String {
+    const SHOWN: usize = 4;
+    let mut operators = operators.into_iter();
+    let names: Vec<String> = operators.by_ref().take(SHOWN).map(CaseOperator::to_string).collect();
+    match operators.count() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 
@@ -119,6 +125,9 @@ impl fmt::Display for Report {
         }
         for (need, count) in needs {
             writeln!(f, "  {count} {} {need}", if count == 1 { "needs" } else { "need" })?;
+        }
+        if self.excluded == 0 {
+            return Ok(());
         }
         let (are, they) = if self.excluded == 1 { ("is", "it expects") } else { ("are", "they expect") };
         writeln!(f, "{} {are} not run, because what {they} cannot be right on any backend", self.excluded)

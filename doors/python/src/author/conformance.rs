@@ -115,7 +115,8 @@ pub(crate) fn conformance_case(
         Outcome::Failed(why) => ("failed", why),
         Outcome::Skipped(why) => ("skipped", why),
     };
-    Ok((case.name, outcome, sentence(why).to_string()))
+    let lines: Vec<String> = why.lines().map(|line| sentence(line).to_string()).collect();
+    Ok((case.name, outcome, lines.join("\n")))
 }
 
 fn opened(py: Python<'_>, name: &str) -> PyResult<BackendHandle> {
