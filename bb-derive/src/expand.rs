@@ -195,7 +195,7 @@ fn instance(model: &Backend<'_>, index: usize, Instance { name, ty, spelled }: &
             #create
 
             #[inline(never)]
-            fn start(self, how: #private::Start) -> #private::Arc<dyn #private::BackendRuntime> {
+            fn start(self, how: #private::Start) -> #private::Arc<#private::Runtime> {
                 #private::start(self, how)
             }
 

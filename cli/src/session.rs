@@ -3,14 +3,14 @@
 use crate::error::{Error, Result};
 use crate::{args, out};
 use bb::onnx::OnnxValue;
-use bb::{BackendHandle, BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Runtime, TensorData, Value};
 use bb_ir::Limits;
 use std::sync::Arc;
 
 /// A model compiled for a backend.
 pub(crate) struct Session {
     pub(crate) module: Module,
-    pub(crate) runtime: Arc<dyn BackendRuntime>,
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     /// The maximum size of an input, in bytes.
     pub(crate) value_bytes: usize,

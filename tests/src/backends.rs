@@ -1,7 +1,7 @@
 //! The backends of the end-to-end tests, by name.
 
 use crate::device::Device;
-use bb::{BackendRuntime, Runtime};
+use bb::Runtime;
 use bb_cpu::Cpu;
 use bb_reference::Reference;
 use bb_whole_graph::WholeGraph;
@@ -16,7 +16,7 @@ pub const NAMES: [&str; 4] = ["cpu", "reference", "whole-graph", "device"];
 ///
 /// [`bb::Error::UnknownBackend`] if the name is not in [`NAMES`]; [`bb::Error::Unavailable`] if the backend
 /// cannot start.
-pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
+pub fn start(name: &str) -> Result<Arc<Runtime>, bb::Error> {
     match name {
         "cpu" => Runtime::open::<Cpu>(),
         "reference" => Runtime::open::<Reference>(),

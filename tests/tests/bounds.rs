@@ -4,8 +4,8 @@
 use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
 use bb::onnx::OnnxValue;
 use bb::{
-    Backend, BackendHandle, BackendRuntime, CancelToken, CompileOptions, DataType, ErasedExecutable, Error,
-    Limits, Module, RunOptions, TensorData, Value,
+    Backend, BackendHandle, CancelToken, CompileOptions, DataType, ErasedExecutable, Error, Limits, Module,
+    RunOptions, Runtime, TensorData, Value,
 };
 use bb_tests::counting::{Counted, Counting};
 use bb_tests::model::{
@@ -287,7 +287,7 @@ fn once() -> Vec<u8> {
 }
 
 /// Calls `check` on each backend with a loop that never ends by itself, compiled, and its inputs.
-fn endless(check: impl Fn(&str, &dyn BackendRuntime, &dyn ErasedExecutable, &[Option<OnnxValue<Value>>])) {
+fn endless(check: impl Fn(&str, &Runtime, &dyn ErasedExecutable, &[Option<OnnxValue<Value>>])) {
     let model = repeated("x", vec![node("Cos", &["v"], &["w"])], vec![], value("x", 1, &["n"]));
     let inputs = [TensorData::scalar(i64::MAX), zeros(&[16])];
     for name in backends::NAMES {

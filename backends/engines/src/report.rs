@@ -3,7 +3,7 @@
 use crate::{EngineError, Gap, Host, Reason};
 use bb::conformance::onnx::{Outcome, Report, Suite, run};
 use bb::conformance::{Subject, cases};
-use bb::{Backend, BackendRuntime, Runtime};
+use bb::{Backend, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,12 +26,8 @@ struct OperatorCounts {
 /// # Panics
 ///
 /// If the cases cannot be read.
-pub fn operators(
-    alone: Arc<dyn BackendRuntime>,
-    lowered: Arc<dyn BackendRuntime>,
-    primitives: Option<Arc<dyn BackendRuntime>>,
-) -> String {
-    let run = |on: Arc<dyn BackendRuntime>| match Suite::new(on).run() {
+pub fn operators(alone: Arc<Runtime>, lowered: Arc<Runtime>, primitives: Option<Arc<Runtime>>) -> String {
+    let run = |on: Arc<Runtime>| match Suite::new(on).run() {
         Ok(report) => report,
         Err(failure) => panic!("{failure}"),
     };
@@ -155,7 +151,7 @@ where
         Err(error) => panic!("{error}"),
     };
     let path = folder.join(case);
-    let runtime: Arc<dyn BackendRuntime> = Runtime::named("engine", make());
+    let runtime: Arc<Runtime> = Runtime::named("engine", make());
     !path.join("model.onnx").is_file()
         || matches!(catch_unwind(AssertUnwindSafe(|| run(&path, &runtime))), Ok(Ok(())))
 }

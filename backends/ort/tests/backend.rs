@@ -7,8 +7,8 @@ use bb::ir::proto::{
     tensor_shape_proto, type_proto,
 };
 use bb::{
-    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, DataType, Deployment,
-    GraphIdentity, Module, Runtime, TensorData,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, DataType, Deployment, GraphIdentity, Module,
+    Runtime, TensorData,
 };
 use bb_engines::{EngineError, Host, Refusal, Rest};
 use bb_ort::{Ort, OrtStrict};
@@ -86,7 +86,7 @@ fn a_graph_that_comes_again_is_not_loaded_again() {
 
 #[test]
 fn a_deployment_hands_over_the_model_as_it_is() {
-    let runtime: Arc<dyn BackendRuntime> = Runtime::named("engine", made());
+    let runtime: Arc<Runtime> = Runtime::named("engine", made());
     let on = BackendHandle::new(runtime);
     let model = Module::from_graph(&squares(), &opsets(), &[]).unwrap();
     let ready = Deployment::builder().model("m", model).backend(on.clone()).ready().unwrap();
@@ -221,7 +221,7 @@ fn threads_share_a_session() {
 #[test]
 fn real_models_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
-    let runtime: Arc<dyn BackendRuntime> = Runtime::named("engine", made());
+    let runtime: Arc<Runtime> = Runtime::named("engine", made());
     let mut failed = Vec::new();
     for model in onnx::find(&folder).unwrap() {
         if let Err(failure) = onnx::run(&model, &runtime) {

@@ -4,7 +4,7 @@
 
 use bb::conformance::onnx;
 use bb::onnx::OnnxValue;
-use bb::{BackendHandle, BackendRuntime, CompileOptions, Deployment, Module, NarrowError, TensorData, Value};
+use bb::{BackendHandle, CompileOptions, Deployment, Module, NarrowError, Runtime, TensorData, Value};
 use bb_cpu as _;
 use bb_wgpu as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn wgpu() -> BackendHandle {
 /// A model either passes, or needs an element type that the device does not support.
 #[test]
 fn models_run_on_the_device_alone() {
-    let on: Arc<dyn BackendRuntime> = wgpu().runtime().clone();
+    let on: Arc<Runtime> = wgpu().runtime().clone();
     let mut wrong = Vec::new();
     for case in models() {
         match onnx::run(&case, &on) {

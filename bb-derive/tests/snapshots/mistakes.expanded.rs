@@ -29,7 +29,7 @@ const _: () = {
         fn start(
             self,
             how: ::bb::__private::Start,
-        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+        ) -> ::bb::__private::Arc<::bb::__private::Runtime> {
             ::bb::__private::start(self, how)
         }
     }

@@ -26,7 +26,7 @@ const _: () = {
         fn start(
             self,
             how: ::bb::__private::Start,
-        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+        ) -> ::bb::__private::Arc<::bb::__private::Runtime> {
             ::bb::__private::start(self, how)
         }
         const LISTS_DEVICES: ::bb::__private::bool = true;

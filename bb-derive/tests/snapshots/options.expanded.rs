@@ -24,7 +24,7 @@ const _: () = {
         fn start(
             self,
             how: renamed::__private::Start,
-        ) -> renamed::__private::Arc<dyn renamed::__private::BackendRuntime> {
+        ) -> renamed::__private::Arc<renamed::__private::Runtime> {
             renamed::__private::start(self, how)
         }
     }

@@ -1,6 +1,6 @@
 //! Reports the slowest cases or calls of a slow test, compared with the backend `reference` if it is linked.
 
-use bb_core::BackendRuntime;
+use bb_core::Runtime;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ impl std::fmt::Display for SlowReport {
 }
 
 /// Returns the reference backend, if it is linked and is not the backend under test.
-pub(crate) fn reference(under_test: &str) -> Option<Arc<dyn BackendRuntime>> {
+pub(crate) fn reference(under_test: &str) -> Option<Arc<Runtime>> {
     if under_test == REFERENCE {
         return None;
     }

@@ -20,9 +20,9 @@ pub use crate::plan::compile_whole_graph;
 pub use crate::ext::FamilyTable;
 pub use crate::ext::vendor::{MadeOf, TracedBody, VendorOp, VendorPattern, vendor_body, vendor_call};
 pub use crate::runtime::{
-    BackendRuntime, Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, LayerVendor, Listed,
-    NamedFamily, NamedVendor, NoBackend, NoLayer, NotRegistered, NotWritten, OpenOptions, Registration,
-    Start, Written, family_key, lists_family, names_family,
+    Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, LayerVendor, Listed, NamedFamily,
+    NamedVendor, NoBackend, NoLayer, NotRegistered, NotWritten, OpenOptions, Registration, Runtime, Start,
+    Written, family_key, lists_family, names_family,
 };
 pub use crate::{Backend, BoxError, OpenOption};
 
@@ -41,7 +41,7 @@ macro_rules! __derived {
 
 use crate::runtime::Identity;
 /// Starts a backend under a name. If it lacks element types, it gets them as far as that is exact.
-pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
+pub fn start<B: Declared>(backend: B, how: Start) -> Arc<Runtime> {
     let identity = Identity { name: how.name, version: B::VERSION, path: B::PATH };
     crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
 }

@@ -78,8 +78,8 @@ pub use plan::{
 pub use trace::{PrimitiveNode, decode};
 
 pub use runtime::{
-    Added, BackendHandle, BackendRuntime, Backends, Capabilities, Combined, CombinedRegistration, Declared,
-    Device, DispatchResult, ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends, OpenOptions,
+    Added, BackendHandle, Backends, Capabilities, Combined, CombinedRegistration, Declared, Device,
+    DispatchResult, ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends, OpenOptions,
     RegisteredLayer, Registration, Registry, RegistryBuilder, Runtime, State, Status, TypedBackend, Value,
     backend, backend_with, check_threads, is_trial, linked_backends, most_threads, supports_device,
 };
@@ -114,8 +114,6 @@ pub mod services {
     //! services through [`BackendHandle`](crate::BackendHandle), which converts their errors into
     //! [`Error`](crate::Error)s that name the backend, and catches their panics.
 
-    pub use crate::runtime::{
-        BufferId, BufferMeta, Buffers, Found, KernelsHandle, MemoryHandle, OfferedServices,
-    };
+    pub use crate::runtime::{BufferId, BufferMeta, Buffers, Found, KernelsHandle, MemoryHandle};
     pub use crate::service::*;
 }

@@ -2,7 +2,7 @@
 
 use super::How;
 use super::samples::Samples;
-use crate::BackendRuntime;
+use crate::Runtime;
 use bb_core::plan::how_version;
 use bb_ir::DataType;
 use bb_ir::opset;
@@ -74,7 +74,7 @@ pub struct Matrix {
 
 impl Matrix {
     /// Tries every operator on a backend.
-    pub fn of(on: &Arc<dyn BackendRuntime>) -> Matrix {
+    pub fn of(on: &Arc<Runtime>) -> Matrix {
         let natives = on.capabilities().families;
         let samples = Samples::read();
         let row = |domain, name, since| {

@@ -18,7 +18,7 @@ pub use crate::placement::{PassedOver, WhyNot};
 
 use crate::look::look;
 use crate::placement::PlacedNode;
-use crate::{BackendHandle, BackendRuntime, FirstOf, Module, Registry};
+use crate::{BackendHandle, FirstOf, Module, Registry, Runtime};
 use bb_core::error::name;
 use bb_ir::text::{has_word, shown};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Coverage {
     /// Trials decide which types the backend supports: each operation of a lowered node is tried on one element, once per combination
     /// of element types. The operations of a node and their number are known if everything before the node is known. To find the
     /// element types, unknown extents get arbitrary values.
-    pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
+    pub fn of(module: &Module, on: &Arc<Runtime>) -> Coverage {
         let graph = module.graph();
         let nodes = graph
             .nodes
@@ -173,7 +173,7 @@ impl std::fmt::Display for Coverage {
 }
 
 /// Analyses each node on the backend that runs it.
-fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<PlacedNode> {
+fn looked(module: &Module, on: &Arc<Runtime>) -> Vec<PlacedNode> {
     let handle = BackendHandle::new(on.clone());
     if let Some(several) = FirstOf::of(&handle) {
         return several.placed(module);

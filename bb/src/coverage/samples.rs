@@ -4,7 +4,7 @@
 
 use super::{How, Missing, Refusal, RefusedBy, Why};
 use crate::look::look;
-use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value};
+use crate::{CompileOptions, DataType, Error, Module, Runtime, TensorData, Value};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::proto::{ModelProto, TensorProto, type_proto};
@@ -89,11 +89,7 @@ impl Sample {
     /// # Errors
     ///
     /// The side that refuses the call, with the message.
-    pub(super) fn answer(
-        &self,
-        on: &Arc<dyn BackendRuntime>,
-        name: &str,
-    ) -> Result<Option<usize>, (RefusedBy, String)> {
+    pub(super) fn answer(&self, on: &Arc<Runtime>, name: &str) -> Result<Option<usize>, (RefusedBy, String)> {
         match self.tried(DataType::I64, on, name) {
             // If indices may be of either integer type, a backend may support only one of them.
             Err((RefusedBy::Probe { needs: DataType::I64 }, reason)) => self
@@ -106,7 +102,7 @@ impl Sample {
     fn tried(
         &self,
         indices: DataType,
-        on: &Arc<dyn BackendRuntime>,
+        on: &Arc<Runtime>,
         name: &str,
     ) -> Result<Option<usize>, (RefusedBy, String)> {
         let invalid = |error: Error| (RefusedBy::Operator, bb_core::error::causes(&error));
@@ -162,7 +158,7 @@ impl Sample {
 
 impl Ready {
     /// Runs the call, from the operands to the results on the host.
-    fn run(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Error> {
+    fn run(&self, on: &Arc<Runtime>) -> Result<(), Error> {
         let executable = on.clone().compile(self.module.clone(), &CompileOptions::default())?;
         let given =
             self.operands.iter().map(|x| Ok(Some(bb_core::contract::OnnxValue::Tensor(on.constant(x)?))));

@@ -9,7 +9,7 @@ pub(crate) use traced::extent_of;
 pub use unknown::{Unknown, UnknownList};
 
 use crate::NarrowError;
-use crate::{BackendRuntime, Module};
+use crate::{Module, Runtime};
 use bb_core::cut::Part;
 use bb_core::error::{How, Missing, NodeInfo, Why};
 use bb_core::plan::{carriers, how};
@@ -30,14 +30,14 @@ pub(crate) struct Looked {
 }
 
 /// Determines how each node of a graph runs on a backend.
-pub(crate) fn look(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
+pub(crate) fn look(module: &Module, on: &Arc<Runtime>) -> Vec<Looked> {
     let graph = module.graph();
     let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
     look_part(module, &Part { target: (), nodes: (0..graph.nodes.len()).collect(), inputs, outputs }, on)
 }
 
 /// Determines how each node of a part of a graph runs on a backend.
-pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
+pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<Runtime>) -> Vec<Looked> {
     let natives = on.capabilities().families;
     let mut seen = traced::look(&module.shared(), part, &**on);
     let graph = module.graph();
@@ -61,7 +61,7 @@ pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<dyn Backend
 }
 
 /// Determines how the body of a carrier runs; the body is analysed separately.
-fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
+fn carried(body: &Graph, on: &Arc<Runtime>) -> Looked {
     let module = Module::of_part(carriers::standalone(body));
     let (missing, exceeding) = (Vec::new(), Vec::new());
     let mut all = Looked { used: true, how: How::Unsupported, missing, unchecked: None, exceeding };

@@ -8,8 +8,8 @@
 use super::begin::{Begin, results};
 use super::stand_ins::{StandIns, TRACES};
 use super::unknown::{UnknownList, unknown};
-use crate::BackendRuntime;
 use crate::NarrowError;
+use crate::Runtime;
 use bb_core::contract::OnnxValue;
 use bb_core::cut::Part;
 use bb_core::error::{Missing, NodeInfo, Refusal, Why};
@@ -49,7 +49,7 @@ const TRIED: usize = 1 << 20;
 const PASSED: usize = 1000;
 
 /// Traces the nodes of a part of a graph that runs on a backend. Nodes outside the part have default findings.
-pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &dyn BackendRuntime) -> Vec<Seen> {
+pub(super) fn look<T>(graph: &Arc<Graph>, part: &Part<T>, on: &Runtime) -> Vec<Seen> {
     let mut missing = Vec::new();
     let has = |at: usize| part.nodes.binary_search(&at).is_ok();
     let resolved = match Resolved::part(graph.clone(), &part.outputs, &has, &mut missing) {
@@ -111,7 +111,7 @@ pub(crate) fn extent_of(dim: &Dim, unknown: usize) -> usize {
 }
 
 struct Look<'a> {
-    on: &'a dyn BackendRuntime,
+    on: &'a Runtime,
     settings: &'a Settings,
     /// The assumed extent that replaces unknown ones.
     extents: usize,

@@ -13,7 +13,7 @@ mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb::BackendRuntime;
+use bb::Runtime;
 use bb_conformance::onnx;
 use ended::Guard;
 use operators::Operators;
@@ -232,7 +232,7 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
 }
 
 /// Runs a case. Skips it if the backend does not support it, for example because of an element type.
-fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
+fn verdict(case: &Path, on: &Arc<Runtime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run_showing(case, on));
     match std::panic::catch_unwind(run) {
         Ok((Ok(()), _)) => Verdict::Passed,

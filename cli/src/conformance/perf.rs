@@ -3,7 +3,7 @@
 use super::pool::{Outcome, Verdict};
 use crate::error::Result;
 use crate::out;
-use bb::BackendRuntime;
+use bb::Runtime;
 use bb_conformance::onnx::{Failure, ReadyCase};
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,11 +50,7 @@ pub(super) fn measured(
 }
 
 /// Measures a case on two backends in turns, so that changes of the machine's load affect both.
-fn in_turns(
-    case: &Path,
-    own: &Arc<dyn BackendRuntime>,
-    other: &Arc<dyn BackendRuntime>,
-) -> std::result::Result<Seconds, Failure> {
+fn in_turns(case: &Path, own: &Arc<Runtime>, other: &Arc<Runtime>) -> std::result::Result<Seconds, Failure> {
     let (own, other) = (ReadyCase::open(case, own)?, ReadyCase::open(case, other)?);
     let [mut own_times, mut other_times] = [[0.0; ROUNDS]; 2];
     let [own_runs, other_runs] = [runs(&own)?, runs(&other)?];

@@ -14,7 +14,7 @@ use bb::conformance::onnx::read_inputs;
 use bb::ir::graph::{Dim, ValueType};
 use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
-use bb::{BackendRuntime, CompileOptions, DataType, Module, Port, TensorData, Value};
+use bb::{CompileOptions, DataType, Module, Port, Runtime, TensorData, Value};
 use bb_tests::model::{model, node, typed, with_int, with_ints};
 use products::PRODUCTS;
 use std::hint::black_box;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// A running backend.
-type On = Arc<dyn BackendRuntime>;
+type On = Arc<Runtime>;
 
 /// Runs a path once.
 type Run = Box<dyn FnMut()>;

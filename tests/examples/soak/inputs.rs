@@ -2,7 +2,7 @@
 
 use bb::conformance::Random;
 use bb::ir::proto::{GraphProto, NodeProto};
-use bb::{BackendRuntime, DataType, Module, OpenOptions, Runtime, TensorData};
+use bb::{DataType, Module, OpenOptions, Runtime, TensorData};
 use bb_cpu::Cpu;
 use bb_reference::Reference;
 use bb_tests::{backends, model};
@@ -29,7 +29,7 @@ pub(super) struct Soaked {
 pub(super) const MODELS: [fn() -> (Soaked, Module); 4] = [decoder, segmenter, detector, assorted];
 
 /// Starts a backend.
-pub(super) fn open(name: &str, options: &OpenOptions) -> Arc<dyn BackendRuntime> {
+pub(super) fn open(name: &str, options: &OpenOptions) -> Arc<Runtime> {
     let opened = match name {
         "cpu" => Runtime::open_with::<Cpu>(options),
         "reference" => Runtime::open_with::<Reference>(options),

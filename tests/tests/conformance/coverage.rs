@@ -4,9 +4,7 @@
 
 use bb::coverage::{ClaimOptions, Claims, Coverage, Declined, How, Matrix, Refused, RefusedBy, Row, Why};
 use bb::ir::proto::NodeProto;
-use bb::{
-    BackendHandle, BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor,
-};
+use bb::{BackendHandle, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor};
 use bb_tests::few::Few;
 use bb_tests::model::{model, node, typed, with_graph, with_int};
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
@@ -14,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn matrix(hook: Hook) -> Matrix {
-    let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(hook));
+    let on: Arc<Runtime> = Runtime::named("tampered", Tampered(hook));
     Matrix::of(&on)
 }
 
@@ -109,7 +107,7 @@ fn module(bytes: Vec<u8>) -> Module {
 }
 
 fn coverage(bytes: Vec<u8>, hook: Hook) -> Coverage {
-    let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(hook));
+    let on: Arc<Runtime> = Runtime::named("tampered", Tampered(hook));
     Coverage::of(&module(bytes), &on)
 }
 
@@ -239,7 +237,7 @@ fn the_reason_of_a_declined_node_names_what_is_unknown() {
 
 #[test]
 fn options_can_refuse_host_kernels_and_lowered_nodes() {
-    let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(|_, _, _| None));
+    let on: Arc<Runtime> = Runtime::named("tampered", Tampered(|_, _, _| None));
     let branch = || vec![node("NonZero", &["x"], &["n"])];
     let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], branch(), &["n"]);
     let choice = with_graph(choice, "else_branch", &[], branch(), &["n"]);

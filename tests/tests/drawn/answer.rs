@@ -2,7 +2,7 @@
 
 use crate::record::{Leaves, Record};
 use bb::onnx::OnnxValue;
-use bb::{BackendRuntime, CompileOptions, Module, RunOptions, Value};
+use bb::{CompileOptions, Module, RunOptions, Runtime, Value};
 use bb_tests::backends;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The backends that run models; the first one is compared with the others.
 pub(crate) const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
-static STARTED: LazyLock<Vec<Arc<dyn BackendRuntime>>> =
+static STARTED: LazyLock<Vec<Arc<Runtime>>> =
     LazyLock::new(|| BACKENDS.iter().map(|name| backends::start(name).unwrap()).collect());
 
 /// The time after which a run is given up.
@@ -43,7 +43,7 @@ pub(crate) fn of(backend: &str, record: &Record) -> BackendAnswer {
     }
 }
 
-fn run(on: &Arc<dyn BackendRuntime>, record: &Record) -> Result<Leaves, Box<dyn Error>> {
+fn run(on: &Arc<Runtime>, record: &Record) -> Result<Leaves, Box<dyn Error>> {
     let module = Module::from_bytes(record.model.clone())?;
     // Between operators halves are rounded, as others do: `tests/graphs/halves.rs` is about the default.
     let executable = on.clone().compile(module, &CompileOptions::default().with_widen_halves(false))?;
@@ -60,12 +60,7 @@ fn run(on: &Arc<dyn BackendRuntime>, record: &Record) -> Result<Leaves, Box<dyn 
 }
 
 /// Adds the tensors of a value, by their paths in it.
-fn add(
-    on: &Arc<dyn BackendRuntime>,
-    path: &str,
-    value: &OnnxValue<Value>,
-    to: &mut Leaves,
-) -> Result<(), bb::Error> {
+fn add(on: &Arc<Runtime>, path: &str, value: &OnnxValue<Value>, to: &mut Leaves) -> Result<(), bb::Error> {
     match value {
         OnnxValue::Tensor(x) => to.push((path.to_owned(), on.to_host(x)?)),
         OnnxValue::Absent => {}

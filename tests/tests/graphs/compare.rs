@@ -5,14 +5,14 @@ use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::ir::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
 use bb::onnx::OnnxValue;
-use bb::{Backend, BackendRuntime, Module, Primitive, Runtime, TensorData};
+use bb::{Backend, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;
 use bb_tests::backends;
 use bb_tests::model::{model, named, node, with_graph, with_int};
 use bb_tests::tampered::Tampered;
 use std::sync::Arc;
 
-fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
+fn compared(on: &Arc<Runtime>) -> Vec<(String, bool)> {
     let nodes = vec![
         node("Neg", &["x"], &["a"]),
         node("Abs", &["a"], &["b"]),
@@ -37,7 +37,7 @@ fn a_wrong_operation_is_the_first_that_differs() {
         (Primitive::Exp, [Some(x)]) => Some(Reference.log(x).map(|y| [y].into_iter().collect())),
         _ => None,
     });
-    let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", wrong);
+    let wrong: Arc<Runtime> = Runtime::named("wrong", wrong);
     let results = compared(&wrong);
     assert_eq!(results.iter().map(|r| r.0.as_str()).collect::<Vec<_>>(), ["a", "b", "c", "y"]);
     assert_eq!(results.iter().position(|r| r.1), Some(2));
@@ -78,7 +78,7 @@ fn compared_with_wrong_exponential(nodes: Vec<NodeProto>) -> Vec<NodeComparison>
         }
         _ => None,
     });
-    let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", wrong);
+    let wrong: Arc<Runtime> = Runtime::named("wrong", wrong);
     let right = backends::start("reference").unwrap();
     let inputs = [Some(OnnxValue::Tensor(TensorData::new(&[2], &[0.1f32, -0.2]).unwrap()))];
     compare_nodes(&module, &inputs, &[&right, &wrong], Tolerance::default()).unwrap()

@@ -4,7 +4,7 @@
 
 use bb::onnx::OnnxValue;
 use bb::profile::{Activity, Profile};
-use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
+use bb::{CompileOptions, ErasedExecutable, Module, Runtime, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{ints, model, node, with_int, with_ints};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ fn parsed(model: &[u8]) -> Module {
     Module::from_bytes(model.to_vec()).unwrap()
 }
 
-fn compile(on: &Arc<dyn BackendRuntime>, module: &Module) -> Arc<dyn ErasedExecutable> {
+fn compile(on: &Arc<Runtime>, module: &Module) -> Arc<dyn ErasedExecutable> {
     on.clone().compile(module.clone(), &CompileOptions::default()).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn tensors(shapes: &[Vec<usize>], run: usize) -> Vec<TensorData> {
 
 /// Runs a graph with these inputs. Returns the outputs, or `None` if the run fails.
 fn run(
-    on: &Arc<dyn BackendRuntime>,
+    on: &Arc<Runtime>,
     graph: &dyn ErasedExecutable,
     inputs: &[TensorData],
     profile: &mut Profile,

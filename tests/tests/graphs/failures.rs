@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::{AttributeProto, GraphProto, attribute_proto::AttributeType};
-use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, TensorData};
+use bb::{CompileOptions, DataType, Error, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value};
@@ -10,7 +10,7 @@ use bb_tests::tampered::{Tampered, refuse_others};
 use std::sync::Arc;
 
 /// A backend for `f32`, and for the index types that operators need.
-fn of_floats() -> Arc<dyn BackendRuntime> {
+fn of_floats() -> Arc<Runtime> {
     use DataType::{Bool, F32, I64};
     Runtime::named(
         "floats",
@@ -19,7 +19,7 @@ fn of_floats() -> Arc<dyn BackendRuntime> {
 }
 
 /// Returns the messages of compiling or running a model, from the outermost error to its cause.
-fn failure(on: &Arc<dyn BackendRuntime>, graph: GraphProto, inputs: &[TensorData]) -> Vec<String> {
+fn failure(on: &Arc<Runtime>, graph: GraphProto, inputs: &[TensorData]) -> Vec<String> {
     let module = Module::from_bytes(serialized(graph)).unwrap();
     let ran = on.clone().compile(module, &CompileOptions::default()).and_then(|graph| {
         let given: Vec<_> = inputs.iter().map(|x| on.constant(x).unwrap()).collect();
@@ -118,7 +118,7 @@ fn an_error_in_a_body_names_the_loop_and_the_iteration() {
             (op == Primitive::Exp).then(|| Err(bb_reference::Error::from(bb::Error::from(error))))
         }),
     );
-    let on: Arc<dyn BackendRuntime> = failing;
+    let on: Arc<Runtime> = failing;
     let three = TensorData::new(&[1], &[3f32]).unwrap();
     assert_eq!(
         failure(&on, looped("Exp", true), &[three]),
@@ -178,7 +178,7 @@ fn an_error_of_reading_back_names_the_node() {
             Err(bb::Error::from(bb::ir::Error::Unsupported { op: "to_host", dtype }).into())
         }
     }
-    let on: Arc<dyn BackendRuntime> = Runtime::named("mute", Mute);
+    let on: Arc<Runtime> = Runtime::named("mute", Mute);
     // The node runs as a host kernel.
     let chain = failure(&on, graph(vec![node("NonZero", &["x"], &["y"])], &["y"]), &[f32s(&[2])]);
     let expected = [

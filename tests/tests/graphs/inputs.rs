@@ -4,9 +4,9 @@
 use bb::ir::proto::{GraphProto, TypeProto, ValueInfoProto, type_proto};
 use bb::onnx::OnnxValue;
 use bb::{
-    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, CompletionHandle, ContractResponse,
-    DataType, Deployment, Error, Executable, GraphIdentity, InputMismatch, InputProblem, InputSpec, Module,
-    Port, Runtime, TensorData, Value,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, CompletionHandle, ContractResponse, DataType,
+    Deployment, Error, Executable, GraphIdentity, InputMismatch, InputProblem, InputSpec, Module, Port,
+    Runtime, TensorData, Value,
 };
 use bb_reference::Reference;
 use bb_tests::backends;
@@ -45,11 +45,7 @@ fn f32s(shape: &[usize]) -> TensorData {
 }
 
 /// Runs a model on a backend, through its compiled graph. Extents of one name must be equal.
-fn run(
-    on: &Arc<dyn BackendRuntime>,
-    bytes: &[u8],
-    inputs: &[Option<TensorData>],
-) -> Result<Vec<Value>, Error> {
+fn run(on: &Arc<Runtime>, bytes: &[u8], inputs: &[Option<TensorData>]) -> Result<Vec<Value>, Error> {
     let options = CompileOptions::default().with_strict(true);
     let graph = on.clone().compile(module(bytes.to_vec()), &options)?;
     let given: Vec<Option<Value>> =
@@ -305,7 +301,7 @@ fn typed_calls_compare() {
 #[test]
 fn graphs_that_are_dispatched_and_nodes_compare() {
     let (graph, expected) = pair();
-    let mut backends: Vec<Arc<dyn BackendRuntime>> =
+    let mut backends: Vec<Arc<Runtime>> =
         backends::NAMES.iter().map(|name| backends::start(name).unwrap()).collect();
     backends.push(Runtime::named("own", Own));
     for on in backends {
@@ -396,7 +392,7 @@ impl Executable<Own> for Blind {
 fn inputs_of_a_backends_own_executable_are_compared() {
     let (graph, expected) = pair();
     let bytes = serialized(graph);
-    let on: Arc<dyn BackendRuntime> = Runtime::named("own", Own);
+    let on: Arc<Runtime> = Runtime::named("own", Own);
     assert!(run(&on, &bytes, &[Some(f32s(&[2]))]).is_ok());
     assert_eq!(mismatch(run(&on, &bytes, &[Some(f32s(&[3]))])).problem, expected);
     // Without a runtime, the author must check the inputs.
@@ -409,7 +405,7 @@ fn inputs_of_a_backends_own_executable_are_compared() {
 fn nothing_runs_before_inputs_are_compared() {
     let counting = Counting::default();
     let counts = counting.counts();
-    let on: Arc<dyn BackendRuntime> = Runtime::named("counting", counting);
+    let on: Arc<Runtime> = Runtime::named("counting", counting);
     let mut graph = identity(vec![value("x", 1, &["2"])]);
     graph.node = vec![node("Neg", &["x"], &["out"])];
     let graph = on.clone().compile(module(serialized(graph)), &CompileOptions::default()).unwrap();

@@ -5,7 +5,7 @@ use bb::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, Sc
 use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::onnx::{Class, operators};
-use bb::{BackendRuntime, CompileOptions, DataType, Module, Primitive, TensorData};
+use bb::{CompileOptions, DataType, Module, Primitive, Runtime, TensorData};
 use bb_ir::opset;
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_int, with_ints};
@@ -27,7 +27,7 @@ fn operations() -> BTreeSet<&'static str> {
 }
 
 /// Runs a node on operands whose extents are not declared.
-fn failure(on: &Arc<dyn BackendRuntime>, node: NodeProto, operands: &[TensorData]) -> Option<bb::Error> {
+fn failure(on: &Arc<Runtime>, node: NodeProto, operands: &[TensorData]) -> Option<bb::Error> {
     let names = node.input.iter().filter(|name| !name.is_empty());
     let unknown = |x: &TensorData| vec!["?"; x.shape().len()];
     let graph = GraphProto {

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::{
-    Backend, BackendAttrs, BackendRuntime, CompileOptions, ErasedExecutable, GraphIdentity, GraphProto,
-    Module, Runtime, TensorData,
+    Backend, BackendAttrs, CompileOptions, ErasedExecutable, GraphIdentity, GraphProto, Module, Runtime,
+    TensorData,
 };
 use bb_reference::Reference;
 use bb_tests::backends;
@@ -13,14 +13,14 @@ use bb_tests::model::{model, node, with_int};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-fn compile(on: &Arc<dyn BackendRuntime>, model: Vec<u8>) -> Arc<dyn ErasedExecutable> {
+fn compile(on: &Arc<Runtime>, model: Vec<u8>) -> Arc<dyn ErasedExecutable> {
     let module = Module::from_bytes(model).unwrap();
     on.clone().compile(module, &CompileOptions::default()).unwrap()
 }
 
 /// Runs a compiled graph with f32 inputs; returns shapes and elements of the outputs.
 fn run(
-    on: &Arc<dyn BackendRuntime>,
+    on: &Arc<Runtime>,
     graph: &dyn ErasedExecutable,
     inputs: &[(&[usize], &[f32])],
 ) -> Vec<(Vec<usize>, Vec<f32>)> {
@@ -43,7 +43,7 @@ fn a_long_chain_keeps_three_tensors_alive() {
     let bytes = model(&[("v0", &[4])], nodes, &[(&format!("v{LENGTH}"), &[4])]);
     let counting = Counting::default();
     let counts = counting.counts();
-    let on: Arc<dyn BackendRuntime> = Runtime::named("counting", counting);
+    let on: Arc<Runtime> = Runtime::named("counting", counting);
     let graph = compile(&on, bytes);
     for _ in 0..2 {
         let before = counts.operations();
@@ -106,7 +106,7 @@ impl Backend for Noting {
 fn graphs_for_three_extents(nodes: Vec<bb::ir::proto::NodeProto>) -> usize {
     let noting = Noting::default();
     let noted = noting.0.clone();
-    let on: Arc<dyn BackendRuntime> = Runtime::named("noting", noting);
+    let on: Arc<Runtime> = Runtime::named("noting", noting);
     let graph = compile(&on, model(&[("x", &[-1])], nodes, &[("y", &[-1])]));
     for elements in [&[1f32][..], &[1.0, 2.0], &[1.0, 2.0, 3.0], &[4.0, 5.0]] {
         let outputs = run(&on, &*graph, &[(&[elements.len()], elements)]);
@@ -221,7 +221,7 @@ fn a_graph_declares_the_extents_for_which_it_is_valid() {
     let declared = |extent: i64| {
         let backend = Declared::default();
         let noted = backend.0.clone();
-        let on: Arc<dyn BackendRuntime> = Runtime::named("declared", backend);
+        let on: Arc<Runtime> = Runtime::named("declared", backend);
         let graph =
             compile(&on, model(&[("x", &[extent])], vec![node("Neg", &["x"], &["y"])], &[("y", &[-1])]));
         noted.lock().unwrap().clear();

@@ -6,8 +6,8 @@ use bb::ir::op::Param;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::profile::Profile;
 use bb::{
-    Backend, BackendRuntime, CompileOptions, DataType, DataTypes, ErasedExecutable, Kernel, KernelOperands,
-    Module, Outputs, PrepareStep, Primitive, Runtime, TensorData,
+    Backend, CompileOptions, DataType, DataTypes, ErasedExecutable, Kernel, KernelOperands, Module, Outputs,
+    PrepareStep, Primitive, Runtime, TensorData,
 };
 use bb_reference::{Error, Reference};
 use bb_tests::model::{ints, named, node, serialized, untyped, value};
@@ -245,7 +245,7 @@ fn graph(input: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> GraphProto 
 
 struct Compiled {
     notes: Notes,
-    on: Arc<dyn BackendRuntime>,
+    on: Arc<Runtime>,
     plan: Arc<dyn ErasedExecutable>,
 }
 
@@ -257,7 +257,7 @@ impl Compiled {
     fn with(graph: GraphProto, habits: Habits, options: &CompileOptions) -> Compiled {
         let notes = Notes::default();
         let backend = Preparing { notes: notes.clone(), habits };
-        let on: Arc<dyn BackendRuntime> = match habits.few {
+        let on: Arc<Runtime> = match habits.few {
             true => Runtime::erased("preparing", backend, &[]),
             false => Runtime::named("preparing", backend),
         };

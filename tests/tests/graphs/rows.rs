@@ -5,7 +5,7 @@
 use bb::conformance::onnx::read_tensors;
 use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
-use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Module, RowInput, RowProof, TensorData};
+use bb::{CompileOptions, ErasedExecutable, Module, RowInput, RowProof, Runtime, TensorData};
 use bb_tests::backends;
 use bb_tests::model::{ints, model, named, node, with_floats, with_int, with_ints, with_text};
 use std::path::Path;
@@ -434,11 +434,7 @@ fn rows_that_are_proven_independent_give_the_same_bits_alone_and_beside_any_othe
     );
 }
 
-fn outputs(
-    on: &Arc<dyn BackendRuntime>,
-    graph: &dyn ErasedExecutable,
-    inputs: &[TensorData],
-) -> Vec<TensorData> {
+fn outputs(on: &Arc<Runtime>, graph: &dyn ErasedExecutable, inputs: &[TensorData]) -> Vec<TensorData> {
     let inputs: Vec<_> = inputs.iter().map(|x| Some(OnnxValue::Tensor(on.constant(x).unwrap()))).collect();
     let outputs = graph.run_items(&inputs).unwrap();
     outputs.iter().filter_map(|x| Some(on.to_host(x.tensor()?).unwrap())).collect()

@@ -5,7 +5,7 @@
 use bb::ir::pace::STRETCH;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::onnx::{Class, OnnxValue};
-use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, RunOptions, TensorData, Value};
+use bb::{CompileOptions, ErasedExecutable, Error, Module, RunOptions, Runtime, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_int, with_ints, with_texts};
 use std::sync::Arc;
@@ -196,7 +196,7 @@ const OTHERS: [(&str, &str); 4] = [
 ];
 
 /// Compiles the model of one node, at an opset that has the operator.
-fn compiled(on: &Arc<dyn BackendRuntime>, one: &Long) -> Arc<dyn ErasedExecutable> {
+fn compiled(on: &Arc<Runtime>, one: &Long) -> Arc<dyn ErasedExecutable> {
     let inputs = (one.operands)(4).into_iter().zip(&one.node.input).map(|(x, name)| {
         let rank = vec!["?"; x.shape().len()];
         value(name, x.dtype().to_onnx(), &rank)
@@ -228,7 +228,7 @@ fn imported(model: Vec<u8>, op: &str) -> Vec<u8> {
 
 /// Runs a model and cancels the run at a given number of cancellation checks. Returns the number of checks and the result.
 fn asked(
-    on: &Arc<dyn BackendRuntime>,
+    on: &Arc<Runtime>,
     model: &dyn ErasedExecutable,
     operands: &[TensorData],
     end: usize,
@@ -245,11 +245,7 @@ fn asked(
 }
 
 /// Like [`asked`], for a run that needs no new plan, because creating a plan also checks for cancellation.
-fn asked_with_a_plan(
-    on: &Arc<dyn BackendRuntime>,
-    model: &dyn ErasedExecutable,
-    operands: &[TensorData],
-) -> usize {
+fn asked_with_a_plan(on: &Arc<Runtime>, model: &dyn ErasedExecutable, operands: &[TensorData]) -> usize {
     let [(_, first), (count, second)] = [(); 2].map(|()| asked(on, model, operands, usize::MAX));
     first.and(second).unwrap();
     count

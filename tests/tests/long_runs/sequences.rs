@@ -3,7 +3,7 @@
 use bb::ir::proto::{GraphProto, NodeProto};
 use bb::onnx::OnnxValue;
 use bb::profile::{Activity, Profile};
-use bb::{BackendRuntime, CompileOptions, Limits, Module, RunOptions, TensorData, Value};
+use bb::{CompileOptions, Limits, Module, RunOptions, Runtime, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Ran {
 }
 
 fn run(
-    on: &Arc<dyn BackendRuntime>,
+    on: &Arc<Runtime>,
     model: &[u8],
     options: &CompileOptions,
     inputs: &[i64],

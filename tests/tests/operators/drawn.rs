@@ -6,7 +6,7 @@ use bb::ir::op::Param;
 use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::{
-    BackendHandle, BackendRuntime, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions,
+    BackendHandle, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions, Runtime,
     TensorData, Value,
 };
 use bb_tests::backends;
@@ -17,17 +17,13 @@ use prost::Message;
 use std::sync::Arc;
 
 /// Runs one node on operands whose extents are not declared, those that it names.
-fn called(
-    on: &Arc<dyn BackendRuntime>,
-    node: NodeProto,
-    operands: &[TensorData],
-) -> Result<Vec<usize>, Error> {
+fn called(on: &Arc<Runtime>, node: NodeProto, operands: &[TensorData]) -> Result<Vec<usize>, Error> {
     called_within(on, node, operands, &CompileOptions::default())
 }
 
 /// Runs one node as [`called`] does, with other limits.
 fn called_within(
-    on: &Arc<dyn BackendRuntime>,
+    on: &Arc<Runtime>,
     node: NodeProto,
     operands: &[TensorData],
     options: &CompileOptions,

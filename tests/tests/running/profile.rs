@@ -5,13 +5,13 @@
 use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
 use bb::profile::{Activity, Profile, ProfileRow, Scope, Span};
-use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
+use bb::{CompileOptions, ErasedExecutable, Module, Runtime, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{model, named, node, with_graph, with_int};
 use std::sync::Arc;
 use std::time::Duration;
 
-type Backend = Arc<dyn BackendRuntime>;
+type Backend = Arc<Runtime>;
 
 /// Compiles a model, each of whose functions stays an instruction.
 fn compile(name: &str, model: Vec<u8>) -> (Backend, Arc<dyn ErasedExecutable>) {

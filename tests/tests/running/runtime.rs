@@ -228,7 +228,7 @@ fn an_unknown_name_lists_what_is_linked() {
 
 #[test]
 fn a_backend_whose_constructor_fails_is_linked_but_not_available() {
-    let none = |_: &bb::OpenOptions| -> Result<Arc<dyn bb::BackendRuntime>, Error> {
+    let none = |_: &bb::OpenOptions| -> Result<Arc<bb::Runtime>, Error> {
         let source: BoxError = DeviceError::Lost.into();
         Err(Error::Unavailable { backend: "gpu", origin: bb::BackendOrigin::Linked, source })
     };

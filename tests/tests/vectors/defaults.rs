@@ -5,7 +5,7 @@
 
 use super::{Output, Vector, all_agree_on, chain, folder, read, stems};
 use bb::onnx::{OnnxValue, operators};
-use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData, Value};
+use bb::{CompileOptions, DataType, Module, Runtime, TensorData, Value};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::opset;
 use bb_ir::proto::{
@@ -278,7 +278,7 @@ fn wider(sample: &ModelProto) -> Option<ModelProto> {
 }
 
 /// Runs a sample, whose operands are the defaults of its inputs.
-fn results(on: &Arc<dyn BackendRuntime>, sample: &ModelProto) -> Result<Vec<OnnxValue<TensorData>>, String> {
+fn results(on: &Arc<Runtime>, sample: &ModelProto) -> Result<Vec<OnnxValue<TensorData>>, String> {
     let run = || {
         let module = Module::from_bytes(sample.encode_to_vec())?;
         let executable = on.clone().compile(module, &CompileOptions::default())?;

@@ -11,7 +11,7 @@ use bb::ir::graph::ValueType;
 use bb::ir::opset;
 use bb::ir::proto::{ModelProto, TypeProto, ValueInfoProto, type_proto::Value as Kind};
 use bb::onnx::OnnxValue;
-use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData, Value};
+use bb::{CompileOptions, DataType, Module, Runtime, TensorData, Value};
 use bb_tests::backends;
 use prost::Message;
 use std::collections::{BTreeSet, HashMap};
@@ -87,7 +87,7 @@ impl Vector {
         Ok(Vector { module, inputs, expected, tolerance, fails })
     }
 
-    fn outputs(&self, on: &Arc<dyn BackendRuntime>) -> Result<Vec<Output>, Box<dyn Error>> {
+    fn outputs(&self, on: &Arc<Runtime>) -> Result<Vec<Output>, Box<dyn Error>> {
         let module = self.module.as_ref().map_err(|e| chain(e))?.clone();
         // The result of each operator itself is compared, also where a cast after it converts the result for NumPy.
         let options = CompileOptions::default().with_widen_halves(false);
@@ -109,7 +109,7 @@ impl Vector {
             .collect()
     }
 
-    fn check(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Box<dyn Error>> {
+    fn check(&self, on: &Arc<Runtime>) -> Result<(), Box<dyn Error>> {
         let got = match self.outputs(on) {
             Err(_) if self.fails => return Ok(()),
             Ok(_) if self.fails => return Err("it must be refused, and ran".into()),

@@ -1,7 +1,7 @@
 //! Wraps a running backend of erased type as a [`Backend`], to run the iterations of nodes with subgraphs.
 
 use bb_core::ext::{ErasedError, ErasedTensor, foreign};
-use bb_core::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
+use bb_core::{Backend, DataType, Error, Outputs, Runtime, Tensor, TensorData, Value};
 use bb_ir::op::{Param, Primitive};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn to_error(error: ErasedError) -> Error {
 
 /// A running backend.
 #[derive(Clone, Copy)]
-pub(super) struct Erased<'a>(pub(super) &'a Arc<dyn BackendRuntime>);
+pub(super) struct Erased<'a>(pub(super) &'a Arc<Runtime>);
 
 impl Erased<'_> {
     fn apply(

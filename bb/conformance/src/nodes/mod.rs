@@ -9,7 +9,7 @@ use super::onnx::{BackendTolerance, Difference};
 use bb_core::ext::{ErasedBackend, WithFamilies};
 use bb_core::operator::OnnxValue;
 use bb_core::plan::{Code, Item, control_flow};
-use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
+use bb_core::{CompileOptions, ErasedExecutable, Error, Module, Runtime, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use erased::{BackendTensor, Erased, to_error};
 use std::collections::{BTreeSet, HashMap};
@@ -61,7 +61,7 @@ impl NodeComparison {
 pub fn compare_nodes(
     module: &Module,
     inputs: &[Option<OnnxValue<TensorData>>],
-    backends: &[&Arc<dyn BackendRuntime>],
+    backends: &[&Arc<Runtime>],
     tolerance: impl Into<BackendTolerance>,
 ) -> Result<Vec<NodeComparison>, Error> {
     let tolerance = tolerance.into();
@@ -110,7 +110,7 @@ type Given = Vec<Option<OnnxValue<Value>>>;
 type Values = HashMap<ValueId, OnnxValue<Value>>;
 
 struct Walk<'a> {
-    backends: &'a [&'a Arc<dyn BackendRuntime>],
+    backends: &'a [&'a Arc<Runtime>],
     tolerance: BackendTolerance,
     /// The graphs compiled for all backends, by the address of the graph. They are cached because a loop body runs in every
     /// iteration.
@@ -242,7 +242,7 @@ impl Walk<'_> {
 }
 
 /// Returns the condition of a branch as a bool.
-fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<OnnxValue<Value>>>) -> Result<bool, Error> {
+fn holds(on: &Arc<Runtime>, condition: Option<&Option<OnnxValue<Value>>>) -> Result<bool, Error> {
     let Some(Some(OnnxValue::Tensor(condition))) = condition else { return Ok(false) };
     let host = on.to_host(condition)?;
     Ok(bb_core::ext::integers(&host)?.first().is_some_and(|&n| n != 0))

@@ -29,7 +29,7 @@ pub use suite::Suite;
 #[doc(hidden)]
 pub use suite::{Chosen, Made, NotBackend, Start};
 
-use bb_core::{BackendRuntime, Error, Port, Value};
+use bb_core::{Error, Port, Runtime, Value};
 use bb_ir::text::sentence;
 use ready::CompiledCase;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// # Errors
 ///
 /// A [`Failure`], for instance the first difference from the expected outputs.
-pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
+pub fn run(case: &Path, on: &Arc<Runtime>) -> Result<(), Failure> {
     run_noting(case, on, &mut None)
 }
 
@@ -161,11 +161,7 @@ pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
 type DataSet = (PathBuf, Vec<Port>);
 
 /// Runs a case. Stores the data set that is running in `running`, for the report of a failure.
-fn run_noting(
-    case: &Path,
-    on: &Arc<dyn BackendRuntime>,
-    running: &mut Option<DataSet>,
-) -> Result<(), Failure> {
+fn run_noting(case: &Path, on: &Arc<Runtime>, running: &mut Option<DataSet>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
     let mut compiled = CompiledCase::new(case, on)?;
     for folder in data_sets(case)? {

@@ -7,7 +7,7 @@ use crate::show::shown;
 use bb_core::error::causes;
 use bb_core::operator::OnnxValue;
 use bb_core::runtime::catch;
-use bb_core::{BackendRuntime, Error, Module, NarrowError};
+use bb_core::{Error, Module, NarrowError, Runtime};
 use bb_ir::DataType;
 use bb_ir::graph::Node;
 use bb_ir::text::sentence;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// A panic is a failure. A case is skipped if it needs an operator of a crate that is not linked, or an element type that the backend
 /// does not declare ([`Backend::types`](bb_core::Backend::types)).
-pub fn examine(name: String, path: &Path, on: &Arc<dyn BackendRuntime>) -> Case {
+pub fn examine(name: String, path: &Path, on: &Arc<Runtime>) -> Case {
     examined(name, path, |path| outcome(path, on))
 }
 
@@ -49,7 +49,7 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
 
 /// Runs a case, as [`run`](super::run). With a failure, also returns the inputs of the data set as lines of text, shortened, if the
 /// model is a single node.
-pub fn run_showing(case: &Path, on: &Arc<dyn BackendRuntime>) -> (Result<(), Failure>, String) {
+pub fn run_showing(case: &Path, on: &Arc<Runtime>) -> (Result<(), Failure>, String) {
     let mut set = None;
     let result = run_noting(case, on, &mut set);
     let inputs = if result.is_err() { shown_inputs(case, set) } else { String::new() };
@@ -100,7 +100,7 @@ pub enum NotRun {
 
 impl NotRun {
     /// Returns why a backend does not run a case that failed; `None` if the backend is to blame for the failure.
-    pub fn of(case: &Path, failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
+    pub fn of(case: &Path, failure: &Failure, on: &Arc<Runtime>) -> Option<NotRun> {
         match NarrowError::cause_of(failure) {
             Some(NarrowError::Lacks { dtype, .. }) => return Some(NotRun::Type(*dtype)),
             Some(NarrowError::Exceeds { dtype, held, .. }) => return Some(NotRun::Exceeds(*dtype, *held)),
@@ -124,7 +124,7 @@ impl NotRun {
 }
 
 /// Returns the backend's own error, if it wraps the error of `bb` for an operator that is not supported.
-fn refused(failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
+fn refused(failure: &Failure, on: &Arc<Runtime>) -> Option<NotRun> {
     let all = std::iter::successors(Some(failure as &dyn std::error::Error), |error| error.source());
     all.filter(|error| !error.is::<Error>())
         .find(|error| matches!(on.wrapped(*error), Some(Error::UnsupportedOperator { .. })))
@@ -132,14 +132,14 @@ fn refused(failure: &Failure, on: &Arc<dyn BackendRuntime>) -> Option<NotRun> {
 }
 
 /// Returns the reason why the backend declines a node of a case's model, if it declines one.
-fn declined(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
+fn declined(case: &Path, on: &Arc<Runtime>) -> Option<String> {
     let module = Module::load(case.join("model.onnx")).ok()?;
     let graph = module.graph();
     graph.nodes.iter().find_map(|node| on.declines(graph, node))
 }
 
 /// Runs a case and returns its outcome. A panic is a failure.
-pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
+pub(super) fn outcome(case: &Path, on: &Arc<Runtime>) -> Outcome {
     let mut set = None;
     match catch(|| run_noting(case, on, &mut set)) {
         Ok(Ok(())) => Outcome::Passed,

@@ -3,7 +3,7 @@
 use super::read::count;
 use super::{Failure, read_inputs};
 use bb_core::operator::OnnxValue;
-use bb_core::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
+use bb_core::{CompileOptions, ErasedExecutable, Error, Module, Runtime, TensorData, Value};
 use bb_ir::proto::type_proto::Value as Kind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl ReadyCase {
     /// # Errors
     ///
     /// A [`Failure`]. Outputs are not compared.
-    pub fn open(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<ReadyCase, Failure> {
+    pub fn open(case: &Path, on: &Arc<Runtime>) -> Result<ReadyCase, Failure> {
         let mut compiled = CompiledCase::new(case, on)?;
         let first = data_sets(case)?.next();
         let inputs = first.map(|folder| compiled.inputs(&folder)).transpose()?.unwrap_or_default();
@@ -69,14 +69,14 @@ pub fn data_sets(case: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, F
 /// A case that is compiled for a backend.
 pub(super) struct CompiledCase {
     path: PathBuf,
-    on: Arc<dyn BackendRuntime>,
+    on: Arc<Runtime>,
     pub(super) executable: Arc<dyn ErasedExecutable>,
     /// The inputs whose declared shapes were removed, because the data have other shapes.
     open: Vec<String>,
 }
 
 impl CompiledCase {
-    pub(super) fn new(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<CompiledCase, Failure> {
+    pub(super) fn new(case: &Path, on: &Arc<Runtime>) -> Result<CompiledCase, Failure> {
         let module = Module::load(case.join("model.onnx"))?;
         let executable = on.clone().compile(module, &CompileOptions::default())?;
         Ok(CompiledCase { path: case.to_owned(), on: on.clone(), executable, open: Vec::new() })

@@ -10,7 +10,7 @@ use crate::Call;
 use crate::hint::{TypesDeclaration, hint};
 use crate::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use bb_core::error::causes;
-use bb_core::{Backend, BackendRuntime, DataType, Declared, Runtime};
+use bb_core::{Backend, DataType, Declared, Runtime};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Options for running ONNX's cases on a backend.
 #[derive(Clone)]
 pub struct Suite {
-    on: Arc<dyn BackendRuntime>,
+    on: Arc<Runtime>,
     /// Only cases whose path contains each of these strings run. By default, this is the string in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
@@ -39,7 +39,7 @@ impl Suite {
     ///
     /// If the backend declares its element types ([`Backend::types`]), the runtime stores other types in the declared ones if this
     /// is exact. If it is not, the case is skipped, and the reason names the type.
-    pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
+    pub fn new(on: Arc<Runtime>) -> Suite {
         Suite {
             on,
             only: std::env::var("BB_CASES").into_iter().collect(),
@@ -209,7 +209,7 @@ struct Runner {
 }
 
 impl Runner {
-    fn start(on: Arc<dyn BackendRuntime>) -> std::io::Result<Runner> {
+    fn start(on: Arc<Runtime>) -> std::io::Result<Runner> {
         let (cases, taken) = channel::<PathBuf>();
         let (answer, answers) = channel();
         std::thread::Builder::new().name("onnx case".to_owned()).spawn(move || {
@@ -252,7 +252,7 @@ pub struct Made<B>(pub B);
 /// Starts a backend with `#[derive(Backend)]`, with the families that it implements.
 impl<B: Declared> Made<B> {
     /// Starts the backend.
-    pub fn start(self) -> Arc<dyn BackendRuntime> {
+    pub fn start(self) -> Arc<Runtime> {
         self.0.start(bb_core::runtime::Start::named(B::NAME))
     }
 }
@@ -261,24 +261,24 @@ impl<B: Declared> Made<B> {
 #[doc(hidden)]
 pub trait Start {
     /// Starts the backend.
-    fn start(self) -> Arc<dyn BackendRuntime>;
+    fn start(self) -> Arc<Runtime>;
 }
 
 /// Accepts values that are no backend, so that the compiler only reports the missing trait bound.
 #[doc(hidden)]
 pub trait NotBackend {
     /// Never runs, because the program does not compile.
-    fn start(&self) -> Arc<dyn BackendRuntime>;
+    fn start(&self) -> Arc<Runtime>;
 }
 
 impl<T> NotBackend for Made<T> {
-    fn start(&self) -> Arc<dyn BackendRuntime> {
+    fn start(&self) -> Arc<Runtime> {
         panic!("the value is no backend")
     }
 }
 
 impl<B: Backend + 'static> Start for Made<B> {
-    fn start(self) -> Arc<dyn BackendRuntime> {
+    fn start(self) -> Arc<Runtime> {
         Runtime::erased("backend", self.0, &[])
     }
 }

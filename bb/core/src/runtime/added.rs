@@ -2,7 +2,7 @@
 //! file.
 
 use super::start::{Identity, start_as};
-use super::{BackendRuntime, Device, OpenOptions, Registration, bridge, open};
+use super::{Device, OpenOptions, Registration, Runtime, bridge, open};
 use crate::layer::{Erased, InnerBackend};
 use crate::{BackendOrigin, BoxError, Error, OpenOption};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ type Make<T> = Box<dyn Fn(&OpenOptions) -> Result<T, Error> + Send + Sync>;
 /// The functions that construct an added backend and list its devices.
 pub(super) struct Made {
     /// Constructs the backend and starts it.
-    pub(super) open: Make<Arc<dyn BackendRuntime>>,
+    pub(super) open: Make<Arc<Runtime>>,
     /// Constructs the backend as the base of layers.
     pub(super) erased: Make<Erased>,
     /// Lists the devices, sorted by name; `None` if the backend cannot list devices.

@@ -6,7 +6,7 @@
 //! requested combinations.
 
 use super::answers::TrialError;
-use super::{BackendRuntime, Question};
+use super::{Question, Runtime};
 use crate::error::Refusal;
 use crate::{Error, ErrorKind, RoundMode};
 use bb_ir::convert::{Rounding, cast};
@@ -59,11 +59,7 @@ impl Question {
     }
 
     /// Returns the refusal of the backend, either of a constant of an operand's type or of the operation itself.
-    pub fn refused(
-        &self,
-        by: &dyn BackendRuntime,
-        tried: impl FnOnce(&Question) -> Option<Tried>,
-    ) -> Option<Refusal> {
+    pub fn refused(&self, by: &Runtime, tried: impl FnOnce(&Question) -> Option<Tried>) -> Option<Refusal> {
         for dtype in self.operands.iter().flatten() {
             let constant = Question::constant(*dtype);
             if let Some(error) = constant.answer(by, Question::sample) {
@@ -85,11 +81,7 @@ impl Question {
 
     /// Returns the error of a backend that refuses the call; `None` if the backend supports the call, or if no valid
     /// call can be constructed.
-    fn answer(
-        &self,
-        by: &dyn BackendRuntime,
-        tried: impl FnOnce(&Question) -> Option<Tried>,
-    ) -> Option<TrialError> {
+    fn answer(&self, by: &Runtime, tried: impl FnOnce(&Question) -> Option<Tried>) -> Option<TrialError> {
         let known = by.answers().get(self);
         if let Some(answer) = known {
             return answer;
@@ -158,7 +150,7 @@ impl Question {
 /// Returns whether an error reports a fault: a result that violates the contract, or the error of a layer (for `check` a
 /// wrong result, for `fault` an injected error). This does not mean that the backend lacks the operation. So the
 /// operation counts as supported, and a run fails with the error.
-fn is_fault(by: &dyn BackendRuntime, error: &Error) -> bool {
+fn is_fault(by: &Runtime, error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         let own = error.downcast_ref::<Error>().or_else(|| by.wrapped(error));

@@ -5,7 +5,7 @@
 use crate::OpenOption;
 use crate::ext::{Extended, OpSet};
 use crate::layer::{Erased, InnerBackend};
-use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime, Start};
+use crate::runtime::{Device, OpenOptions, Runtime, Start};
 use crate::{Backend, BoxError, Error, Outputs, ext::FamilyTable};
 use bb_ir::op::{Family, OpSpec, Param};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub trait Declared: Backend + Sized + 'static {
     ///
     /// The derive writes this method, so that the runtime's code for this type is compiled once, in the backend's
     /// crate, and not in each crate that starts the backend.
-    fn start(self, how: Start) -> Arc<dyn BackendRuntime>;
+    fn start(self, how: Start) -> Arc<Runtime>;
 
     /// Lists the devices that are currently available, in any order.
     ///
@@ -166,7 +166,7 @@ pub struct Registration {
     /// The options that the backend accepts.
     pub options: &'static [OpenOption],
     /// Constructs the backend and starts it.
-    pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
+    pub open: fn(&OpenOptions) -> Result<Arc<Runtime>, Error>,
     /// Constructs the backend as the base of layers.
     pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
     /// Whether the backend lists its devices. A backend that accepts a device but does not list devices accepts any

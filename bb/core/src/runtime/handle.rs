@@ -1,6 +1,6 @@
 //! The handle of a running backend for user code.
 
-use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
+use super::{BackendId, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::export::{ExportOptions, Keep, ModelTrace};
 use crate::ext::{ErasedTensor, Owned};
 use crate::narrow::{NarrowTensor, Narrowed};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// A clone is a handle to the same instance.
 #[derive(Clone)]
 pub struct BackendHandle {
-    runtime: Arc<dyn BackendRuntime>,
+    runtime: Arc<Runtime>,
     owner: BackendId,
 }
 
 impl BackendHandle {
     /// Wraps a running backend.
-    pub fn new(runtime: Arc<dyn BackendRuntime>) -> BackendHandle {
+    pub fn new(runtime: Arc<Runtime>) -> BackendHandle {
         let owner = runtime.owner();
         BackendHandle { runtime, owner }
     }
@@ -45,7 +45,7 @@ impl BackendHandle {
     }
 
     /// Returns the interface that the engine uses.
-    pub fn runtime(&self) -> &Arc<dyn BackendRuntime> {
+    pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
@@ -207,7 +207,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// The errors of [`BackendRuntime::dispatch_atomic`].
+    /// The errors of [`Runtime::dispatch_atomic`].
     #[inline]
     pub fn call(
         &self,

@@ -1,11 +1,11 @@
 //! A table of the running instances by backend id. The table does not keep instances alive; an instance that
 //! is dropped is removed.
 
-use super::{BackendId, BackendRuntime};
+use super::{BackendId, Runtime};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-static INSTANCES: RwLock<BTreeMap<BackendId, Weak<dyn BackendRuntime>>> = RwLock::new(BTreeMap::new());
+static INSTANCES: RwLock<BTreeMap<BackendId, Weak<Runtime>>> = RwLock::new(BTreeMap::new());
 
 /// The entry of an instance in the table. Dropping it removes the entry.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ impl Drop for Entered {
 }
 
 /// Adds an instance to the table, under a new id.
-pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> Entered {
+pub(super) fn enter(name: &'static str, runtime: Weak<Runtime>) -> Entered {
     let id = BackendId::of_new(name);
     INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(id, runtime);
     Entered(id)
 }
 
 /// Returns an instance; `None` if it was dropped.
-pub(super) fn running(id: BackendId) -> Option<Arc<dyn BackendRuntime>> {
+pub(super) fn running(id: BackendId) -> Option<Arc<Runtime>> {
     INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
 }

@@ -154,9 +154,11 @@ pub(crate) use {
     __given_param as given_param, erased_methods, method_of_values, methods_of, methods_of_values,
 };
 
-use super::erased::Sealed;
 use super::{BackendHandle, Backends, DispatchResult, Value};
 use bb_ir::op::{OpSpec, Param, Primitive};
+
+/// The supertrait that seals [`CallsRows`]: other crates cannot name it.
+pub trait Sealed {}
 
 /// A caller of operations by their table rows: a [`BackendHandle`], or [`Backends`].
 ///

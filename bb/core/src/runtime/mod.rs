@@ -1,6 +1,6 @@
 //! Backends at run time: opened by name, with operations called by index and with type-erased tensors.
 //!
-//! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
+//! [`Runtime`] combines a backend with plans, counters and state; [`Runtime`] is the interface that
 //! the engine uses. Only the bridge restores the type of a tensor.
 
 mod added;
@@ -13,18 +13,18 @@ mod buffers;
 mod combined;
 mod counter;
 mod declared;
-mod erased;
+mod executable;
 mod families;
 mod fingerprints;
 mod generic;
 mod handle;
 mod instances;
+mod loaded;
 mod methods;
 #[cfg(all(test, bb_model))]
 mod model;
 mod named;
 mod numbers;
-mod offered;
 mod open;
 mod opening;
 mod operators;
@@ -52,9 +52,8 @@ pub use buffers::{BufferId, BufferMeta, Buffers};
 pub use combined::{Combined, CombinedRegistration};
 pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, DerivedEnum, DerivedStruct, IsBackend, Registration};
-pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
+pub use executable::{DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
-pub use offered::OfferedServices;
 pub use open::{Device, Listed, OpenOptions, Start, check_threads, check_types, most_threads};
 pub use registry::{
     LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, linked_backends,

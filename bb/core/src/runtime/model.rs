@@ -2,7 +2,7 @@
 
 use super::plans::Plans;
 use super::status::{Counters, Pending};
-use super::{BackendId, BackendRuntime, OpenOptions, Registration, Registry, Runtime};
+use super::{BackendId, OpenOptions, Registration, Registry, Runtime};
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{check, thread};
 use crate::trace::Tracer;
@@ -11,7 +11,7 @@ use shuttle::lazy_static::initialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-type Started = Result<Arc<dyn BackendRuntime>, Error>;
+type Started = Result<Arc<Runtime>, Error>;
 
 /// Simulates a constructor: counts its call, pauses, and returns a result.
 fn started(name: &'static str, constructed: &AtomicUsize) -> Started {

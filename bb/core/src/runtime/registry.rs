@@ -8,9 +8,7 @@ use super::added::Made;
 use super::combined::{self, CombinedRegistration};
 use super::opening::{self, InstanceKey};
 use super::stack::{LayerRegistration, Stacked, is_stack};
-use super::{
-    Added, BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open,
-};
+use super::{Added, BackendHandle, Declared, Device, OpenOptions, Registration, Runtime, State, named, open};
 use crate::layer::{Erased, InnerBackend};
 use crate::sync::RwLock;
 use crate::{BackendOrigin, BoxError, Error, OpenOption};
@@ -110,7 +108,7 @@ impl RegistryBuilder {
 
     /// Adds a running backend.
     #[must_use]
-    pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
+    pub fn running(mut self, runtime: Arc<Runtime>) -> Self {
         let handle = BackendHandle::new(runtime);
         let (version, path) = (handle.runtime().version(), handle.runtime().path());
         let of =

@@ -2,16 +2,14 @@
 
 use super::answers::Answers;
 use super::ask::primitive_of;
-use super::erased::Sealed;
 use super::instances::Entered;
-use super::offered::KernelTable;
+use super::loaded::KernelTable;
 use super::plans::{Declarations, Plans};
 use super::start::Identity;
 use super::status::{Counters, Pending};
 use super::trial::as_trial;
 use super::{
-    BackendId, BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, State,
-    Status, Value,
+    BackendId, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, State, Status, Value,
 };
 use super::{bridge, open};
 use crate::contract::{OnnxValue, begin_buffers, by_name, catch, refused_buffer};
@@ -37,7 +35,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A running backend.
+/// A running backend: the backend with its plans, counters and state. The engine calls backends through it.
+///
+/// A panic of the backend becomes [`Error::Panicked`], or [`Error::KernelPanicked`] inside the error of a node if a
+/// plan made the call. The backend can still be called afterwards. The backend's own error becomes the source of
+/// [`Error::Kernel`].
 pub struct Runtime {
     pub(super) on: Arc<dyn Kernels>,
     entered: Entered,
@@ -71,7 +73,7 @@ impl Runtime {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the constructor fails or panics.
-    pub fn open<B: Declared>() -> Result<Arc<dyn BackendRuntime>, Error> {
+    pub fn open<B: Declared>() -> Result<Arc<Runtime>, Error> {
         Runtime::open_with::<B>(&OpenOptions::default())
     }
 
@@ -88,7 +90,7 @@ impl Runtime {
     ///
     /// The errors of [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
-    pub fn open_with<B: Declared>(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
+    pub fn open_with<B: Declared>(options: &OpenOptions) -> Result<Arc<Runtime>, Error> {
         let backend = Runtime::constructed::<B>(options)?;
         open::check_types(B::NAME, backend.types())?;
         if options.narrow_floats && backend.has_every_type() {
@@ -122,7 +124,7 @@ impl Runtime {
         name: &'static str,
         backend: B,
         families: &'static [FamilyTable<B>],
-    ) -> Arc<dyn BackendRuntime> {
+    ) -> Arc<Runtime> {
         crate::runtime::start(backend, Identity::unversioned::<B>(name), families, false)
     }
 
@@ -352,42 +354,49 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-impl Sealed for Runtime {}
-
-impl BackendRuntime for Runtime {
-    fn name(&self) -> &'static str {
+impl Runtime {
+    /// Returns the name under which the backend is found.
+    pub fn name(&self) -> &'static str {
         self.name
     }
 
-    fn version(&self) -> &'static str {
+    /// Returns the version.
+    pub fn version(&self) -> &'static str {
         self.version
     }
 
-    fn path(&self) -> &'static str {
+    /// Returns the path of the backend's type.
+    pub fn path(&self) -> &'static str {
         self.path
     }
 
+    /// Returns the id of this instance, which its values carry.
     #[inline]
-    fn owner(&self) -> BackendId {
+    pub fn owner(&self) -> BackendId {
         self.entered.id()
     }
 
-    fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
+    /// Returns the reason why the backend refuses a node of a graph ([`Backend::declines`](crate::Backend::declines));
+    /// `None` if it does not.
+    pub fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
         catch(|| self.on.declines(graph, node)).unwrap_or_else(Some)
     }
 
-    fn atomic_opset(&self) -> AtomicOpsetDecl {
+    /// Returns the set of primitives.
+    pub fn atomic_opset(&self) -> AtomicOpsetDecl {
         self.opset(Family::Primitive, OpSet::default(), Primitive::ALL.iter().map(|op| op.spec()).collect())
     }
 
-    fn extension_opsets(&self) -> Vec<AtomicOpsetDecl> {
+    /// Returns the extension families that the backend implements.
+    pub fn extension_opsets(&self) -> Vec<AtomicOpsetDecl> {
         self.natives
             .iter()
             .map(|&(family, natives)| self.opset(family, natives, crate::ext::rows(family)))
             .collect()
     }
 
-    fn abi_fingerprint(&self) -> u64 {
+    /// Returns a hash that changes if a saved plan would call different operations.
+    pub fn abi_fingerprint(&self) -> u64 {
         // The name is not part of the fingerprint, because a plan that was saved for one device of a backend runs on
         // all its devices.
         let own = [self.version, self.path, env!("CARGO_PKG_VERSION")];
@@ -395,7 +404,17 @@ impl BackendRuntime for Runtime {
         bb_ir::op::fingerprint(own, opsets)
     }
 
-    fn dispatch_atomic(
+    /// Calls an operation of any family. Operands and parameters are in the order of the operation's table row.
+    ///
+    /// If the backend has no native kernel for the operation, its body of primitives runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance. [`Error::Operand`], [`Error::Surplus`] or
+    /// [`Error::Ir`] if operands or parameters do not match the table row; the operation's own errors. All of these
+    /// except [`Error::ForeignTensor`] are wrapped into the backend's error and [`Error::Kernel`];
+    /// [`wrapped`](Self::wrapped) finds the inner error.
+    pub fn dispatch_atomic(
         &self,
         op: &'static OpSpec,
         inputs: &[Option<&Value>],
@@ -408,22 +427,42 @@ impl BackendRuntime for Runtime {
         })
     }
 
-    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
+    /// Builds a tensor from a frame that was received.
+    ///
+    /// # Errors
+    ///
+    /// An error of the frame's contents; the backend's own errors.
+    pub fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
         const OP: &str = "materialize_from_wire";
         self.enter(OP, || Ok(self.value(self.on.materialize(type_hash, bytes).map_err(self.failed(OP))?)))
     }
 
-    fn constant(&self, data: &TensorData) -> Result<Value, Error> {
+    /// Creates a tensor from host elements.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    pub fn constant(&self, data: &TensorData) -> Result<Value, Error> {
         self.enter("constant", || Ok(self.value(self.on.constant(data).map_err(self.failed("constant"))?)))
     }
 
-    fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
+    /// Copies a tensor to the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own errors.
+    pub fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
         self.enter("to_host", || {
             self.on.to_host(self.tensor("to_host", value)?).map_err(self.failed("to_host"))
         })
     }
 
-    fn compile(
+    /// Prepares a graph that will run more than once.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error if the graph is invalid or the options refuse it.
+    pub fn compile(
         self: Arc<Self>,
         module: Module,
         options: &CompileOptions,
@@ -434,7 +473,8 @@ impl BackendRuntime for Runtime {
         Ok(Arc::new(RunningExecutable { runtime: self, executable, declared }))
     }
 
-    fn dispatch(
+    /// Sends a whole graph to the backend, which answers immediately or later.
+    pub fn dispatch(
         self: Arc<Self>,
         graph: Arc<GraphProto>,
         inputs: HashMap<String, Value>,
@@ -446,7 +486,9 @@ impl BackendRuntime for Runtime {
         }
     }
 
-    fn dispatch_checked(
+    /// Sends a checked graph to the backend, which answers immediately or later. Its identity and opsets are sent with
+    /// it.
+    pub fn dispatch_checked(
         self: Arc<Self>,
         graph: &CheckedGraph,
         inputs: HashMap<String, Value>,
@@ -458,7 +500,8 @@ impl BackendRuntime for Runtime {
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
+    /// Returns the operations that the backend declared as native.
+    pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             families: self.natives.clone(),
             types: self.on.types(),
@@ -466,15 +509,23 @@ impl BackendRuntime for Runtime {
         }
     }
 
-    fn runs_primitive(&self, op: Primitive) -> bool {
+    /// Returns whether a backend that takes whole graphs supports a primitive
+    /// ([`Backend::runs_primitive`](crate::Backend::runs_primitive)).
+    pub fn runs_primitive(&self, op: Primitive) -> bool {
         self.on.runs_primitive(op)
     }
 
-    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
+    pub fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
         self.on.wrapped(error)
     }
 
-    fn try_call(
+    /// Tries a call on host elements and copies its results to the host. The call is not counted.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error, or the message of its panic.
+    pub fn try_call(
         &self,
         op: &'static OpSpec,
         operands: &[Option<TensorData>],
@@ -514,11 +565,13 @@ impl BackendRuntime for Runtime {
         }
     }
 
-    fn answers(&self) -> &Answers {
+    /// Returns the cached results of the calls that were tried on the backend.
+    pub fn answers(&self) -> &Answers {
         &self.answers
     }
 
-    fn status(&self) -> Status {
+    /// Returns the counters and the state, the last error, and the memory in use.
+    pub fn status(&self) -> Status {
         let ask = || self.on.lifecycle().and_then(|lifecycle| lifecycle.queued());
         let count = || self.on.memory().map(|memory| memory.statistics());
         Status {
@@ -528,34 +581,54 @@ impl BackendRuntime for Runtime {
         }
     }
 
-    fn state(&self) -> State {
+    /// Returns the state.
+    pub fn state(&self) -> State {
         self.counters.state()
     }
 
-    fn initialize(&self) {
+    /// Makes the backend ready. Otherwise the first call does this.
+    pub fn initialize(&self) {
         self.counters.initialize();
     }
 
-    fn fingerprint(&self) -> Fingerprint {
+    /// Returns the fingerprint, which a compiled model or a peer compares with its own.
+    pub fn fingerprint(&self) -> Fingerprint {
         let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
         Fingerprint::new(self.version, self.path, opsets)
     }
 
-    fn is_asynchronous(&self) -> bool {
+    /// Returns whether calls return before the device has finished computing
+    /// ([`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous)).
+    pub fn is_asynchronous(&self) -> bool {
         let ask = || self.on.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
         catch(ask).unwrap_or(false)
     }
 
-    fn is_lost(&self) -> bool {
+    /// Returns whether the device is lost. If so, every call fails with [`Error::DeviceLost`].
+    pub fn is_lost(&self) -> bool {
         self.find_lost().is_some() || self.counters.state() == State::Lost
     }
 
-    fn synchronize(&self) -> Result<(), Error> {
+    /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has finished all submitted
+    /// work.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceLost`]; [`Error::Service`] with the backend's own error.
+    pub fn synchronize(&self) -> Result<(), Error> {
         self.counters.wait_idle();
         self.with_lifecycle("synchronize", |lifecycle| lifecycle.synchronize())
     }
 
-    fn shut_down(&self) -> Result<(), Error> {
+    /// Shuts the backend down: every later call fails with [`Error::ShutDown`]. Blocks until no call is running, no
+    /// dispatched graph is pending, and the device has finished all submitted work. Unloads all kernels of users.
+    ///
+    /// If it is called inside a call of this backend, it does not block, because it would wait for that call.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`synchronize`](Self::synchronize). The backend is shut down even if an error is returned.
+    pub fn shut_down(&self) -> Result<(), Error> {
         if !self.counters.shut_down() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The services of a running backend.
 
-use super::offered::{DeclaredKernel, OfferedServices};
-use super::{BackendRuntime, Runtime, Value, bridge};
+use super::loaded::DeclaredKernel;
+use super::{Runtime, Value, bridge};
 use crate::contract::catch;
 use crate::erased::ErasedTensor;
 use crate::service::{
@@ -79,8 +79,14 @@ impl Runtime {
     }
 }
 
-impl OfferedServices for Runtime {
-    fn has(&self, service: Service) -> bool {
+/// The services. Users call the corresponding methods of [`BackendHandle`](crate::BackendHandle).
+///
+/// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
+/// service's own error; a panic becomes [`Error::Panicked`]. Methods that return a `bool` return false if the backend
+/// does not support the call. Ranges must be within their tensors, and tensors must not be of strings.
+#[expect(missing_docs, reason = "as the methods of the same name in `bb::services`")]
+impl Runtime {
+    pub fn has(&self, service: Service) -> bool {
         let has = || match service {
             Service::Lifecycle => self.on.lifecycle().is_some(),
             Service::Memory => self.on.memory().is_some(),
@@ -89,28 +95,28 @@ impl OfferedServices for Runtime {
         catch(has).unwrap_or(false)
     }
 
-    fn memory_statistics(&self) -> Result<MemoryStatistics, Error> {
+    pub fn memory_statistics(&self) -> Result<MemoryStatistics, Error> {
         self.with_memory("memory", |memory| Ok(memory.statistics()))
     }
 
-    fn set_memory_limit(&self, bytes: Option<u64>) -> Result<(), Error> {
+    pub fn set_memory_limit(&self, bytes: Option<u64>) -> Result<(), Error> {
         self.with_memory("set_limit", |memory| memory.set_limit(bytes))
     }
 
-    fn trim_memory(&self, keep: u64) -> Result<u64, Error> {
+    pub fn trim_memory(&self, keep: u64) -> Result<u64, Error> {
         self.with_memory("trim", |memory| memory.trim(keep))
     }
 
-    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error> {
+    pub fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error> {
         self.with_memory("set_pressure_callback", |memory| memory.set_pressure_callback(callback))
     }
 
-    fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error> {
+    pub fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error> {
         let _running = self.counters.begin(self.owner())?;
         self.with_memory("import", |memory| Ok(self.value(memory.import(buffer)?)))
     }
 
-    fn export(&self, value: &Value) -> Result<ForeignBuffer, Error> {
+    pub fn export(&self, value: &Value) -> Result<ForeignBuffer, Error> {
         self.enter("export", || {
             let tensor = self.tensor("export", value)?;
             let memory = self.offered(Service::Memory, self.on.memory())?;
@@ -118,38 +124,38 @@ impl OfferedServices for Runtime {
         })
     }
 
-    fn pools(&self) -> Result<Vec<PoolStatistics>, Error> {
+    pub fn pools(&self) -> Result<Vec<PoolStatistics>, Error> {
         self.with_memory("pools", |memory| Ok(memory.pools()))
     }
 
-    fn defragment(&self) -> Result<u64, Error> {
+    pub fn defragment(&self) -> Result<u64, Error> {
         self.with_memory("defragment", |memory| memory.defragment())
     }
 
-    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
+    pub fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
         let _running = self.counters.begin(self.owner())?;
         self.with_memory("allocate", |memory| Ok(self.value(memory.allocate(dtype, shape, alignment)?)))
     }
 
-    fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
+    pub fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
         let tensor = self.tensor("map", value)?;
         self.part("map", |memory| memory.map(tensor, body).map(|()| true))
     }
 
-    fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error> {
+    pub fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error> {
         self.change("map_mut", value, |memory, tensor| memory.map_mut(tensor, body).map(|()| true))
     }
 
-    fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error> {
+    pub fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error> {
         let tensor = self.tensor("read_at", value)?;
         self.part("read_at", |memory| memory.read_at(tensor, offset, into).map(|()| true))
     }
 
-    fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error> {
+    pub fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error> {
         self.change("write_at", value, |memory, tensor| memory.write_at(tensor, offset, bytes).map(|()| true))
     }
 
-    fn copy_at(
+    pub fn copy_at(
         &self,
         from: &Value,
         from_offset: usize,
@@ -163,13 +169,19 @@ impl OfferedServices for Runtime {
         })
     }
 
-    fn copy_within(&self, value: &mut Value, from: usize, to: usize, count: usize) -> Result<bool, Error> {
+    pub fn copy_within(
+        &self,
+        value: &mut Value,
+        from: usize,
+        to: usize,
+        count: usize,
+    ) -> Result<bool, Error> {
         self.change("copy_within", value, |memory, tensor| {
             memory.copy_within(tensor, from, to, count).map(|()| true)
         })
     }
 
-    fn call_into(
+    pub fn call_into(
         &self,
         op: &'static OpSpec,
         inputs: &[Option<&Value>],
@@ -180,22 +192,22 @@ impl OfferedServices for Runtime {
         self.change(op.method, out, |memory, out| memory.call_into(op, &operands, params, out))
     }
 
-    fn kernel_info(&self, name: &str) -> Result<KernelInfo, Error> {
+    pub fn kernel_info(&self, name: &str) -> Result<KernelInfo, Error> {
         self.with_kernels("kernel_info", |_| match self.loaded.find(name) {
             Some(kernel) => Ok(KernelInfo::of(&kernel.declared, kernel.compiled.workgroup())),
             None => Err(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() })),
         })
     }
 
-    fn kernel_limits(&self) -> Result<KernelLimits, Error> {
+    pub fn kernel_limits(&self) -> Result<KernelLimits, Error> {
         self.with_kernels("kernels", |kernels| Ok(kernels.limits()))
     }
 
-    fn loaded_kernels(&self) -> Result<Vec<String>, Error> {
+    pub fn loaded_kernels(&self) -> Result<Vec<String>, Error> {
         Ok(self.loaded.names())
     }
 
-    fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error> {
+    pub fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error> {
         self.with_kernels("load_kernel", |kernels| {
             let name = kernel.name.clone();
             check_kernel(&kernel, &kernels.limits()).map_err(|problem| refused(&name, problem))?;
@@ -215,7 +227,7 @@ impl OfferedServices for Runtime {
         })
     }
 
-    fn unload_kernel(&self, name: &str) -> Result<(), Error> {
+    pub fn unload_kernel(&self, name: &str) -> Result<(), Error> {
         self.with_kernels("unload_kernel", |_| {
             let removed = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
             match removed {
@@ -225,7 +237,7 @@ impl OfferedServices for Runtime {
         })
     }
 
-    fn run_kernel(
+    pub fn run_kernel(
         &self,
         name: &str,
         inputs: &[&Value],

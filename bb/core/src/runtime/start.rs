@@ -1,6 +1,6 @@
 //! Starts backends. If a backend lacks element types, it is wrapped so that the runtime emulates them.
 
-use super::{BackendRuntime, Runtime};
+use super::Runtime;
 use crate::Backend;
 use crate::ext::{FamilyTable, Kernels, Owned};
 use crate::layer::{Erased, InnerBackend, kept_tables};
@@ -31,39 +31,31 @@ pub(crate) fn start<B: Backend + 'static>(
     identity: Identity,
     families: &'static [FamilyTable<B>],
     floats: bool,
-) -> Arc<dyn BackendRuntime> {
+) -> Arc<Runtime> {
     started(Arc::new(Owned { backend, tables: families }), identity, floats)
 }
 
 /// Starts the layers and the backend of a name, like [`start_inner`]. The runtime calls the outermost layer directly.
-pub(super) fn start_erased(name: &'static str, stack: Erased, floats: bool) -> Arc<dyn BackendRuntime> {
+pub(super) fn start_erased(name: &'static str, stack: Erased, floats: bool) -> Arc<Runtime> {
     let identity = Identity { name, version: stack.version(), path: std::any::type_name::<Erased>() };
     started(stack.kernels, identity, floats)
 }
 
 /// Starts a backend or a layer under a name. If the backend lacks element types, the runtime emulates them, if that is
 /// exact.
-pub(crate) fn start_inner<B: InnerBackend>(
-    name: &'static str,
-    backend: B,
-    floats: bool,
-) -> Arc<dyn BackendRuntime> {
+pub(crate) fn start_inner<B: InnerBackend>(name: &'static str, backend: B, floats: bool) -> Arc<Runtime> {
     let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
     start_as(identity, backend, floats)
 }
 
 /// Starts a backend or a layer like [`start_inner`], with this version and path.
-pub(super) fn start_as<B: InnerBackend>(
-    identity: Identity,
-    backend: B,
-    floats: bool,
-) -> Arc<dyn BackendRuntime> {
+pub(super) fn start_as<B: InnerBackend>(identity: Identity, backend: B, floats: bool) -> Arc<Runtime> {
     let tables = kept_tables::<B>(&backend.natives());
     start(backend, identity, tables, floats)
 }
 
 /// Starts a backend. If it refuses element types, an adapter emulates them. This part of [`start`] is not generic.
-fn started(kernels: Arc<dyn Kernels>, identity: Identity, floats: bool) -> Arc<dyn BackendRuntime> {
+fn started(kernels: Arc<dyn Kernels>, identity: Identity, floats: bool) -> Arc<Runtime> {
     if !kernels.refuses_types() {
         return Runtime::start(kernels, identity);
     }

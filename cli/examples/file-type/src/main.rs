@@ -6,8 +6,8 @@
 
 mod magika;
 
-use bb::{BackendRuntime, ErasedExecutable};
 use bb::{CompileOptions, Module, TensorData};
+use bb::{ErasedExecutable, Runtime};
 use magika::Guess;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -24,7 +24,7 @@ const CONFIG: &str = include_str!("../../../../tests/data/models/magika/config.m
 /// The model on a backend.
 struct Identifier {
     magika: magika::Identifier,
-    runtime: Arc<dyn BackendRuntime>,
+    runtime: Arc<Runtime>,
     model: Arc<dyn ErasedExecutable>,
 }
 

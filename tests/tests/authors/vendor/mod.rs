@@ -9,8 +9,7 @@ use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::{AttributeProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::services::Requirements;
 use bb::{
-    BackendHandle, BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Registry, TensorData,
-    Value,
+    BackendHandle, CompileOptions, DataType, Error, Module, Primitive, Registry, Runtime, TensorData, Value,
 };
 use bb_tests::backends;
 use bb_tests::model::{model, node, typed, with_int};
@@ -130,7 +129,7 @@ fn coverage_says_native_lowered_or_unsupported() {
         module(typed(model(&[("x", &[2, 3])], vec![call], &[("y", &[2])]), &[("y", DataType::I64)]))
     };
     let looked = |name: &str, module: &Module| {
-        let runtime: Arc<dyn BackendRuntime> = open(name).runtime().clone();
+        let runtime: Arc<Runtime> = open(name).runtime().clone();
         Coverage::of(module, &runtime).nodes.remove(0)
     };
     assert_eq!(looked("chip", &gated_model(None)).how, How::Native);

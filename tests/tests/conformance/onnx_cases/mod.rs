@@ -6,7 +6,7 @@ mod inference;
 mod lowering;
 
 use bb::conformance::onnx::{self, CaseOperator, Contents};
-use bb::{BackendAttrs, BackendRuntime, Primitive, Value};
+use bb::{BackendAttrs, Primitive, Runtime, Value};
 use bb_tests::backends;
 use prost::Message;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// Dispatches the case's graph to the backend and waits for the answer. Returns whether the graph consists of
 /// primitives and has only tensors as inputs and outputs.
-fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<bool, Box<dyn Error>> {
+fn dispatched(case: &Path, on: &Arc<Runtime>) -> Result<bool, Box<dyn Error>> {
     let contents = Contents::read(case)?;
     let primitive = |o: &CaseOperator| o.domain.is_empty() && Primitive::from_name(&o.name).is_some();
     if !contents.tensors || contents.nested || !contents.operators.iter().all(primitive) {

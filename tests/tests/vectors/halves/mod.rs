@@ -11,7 +11,7 @@ mod operations;
 mod operators;
 
 use bb::onnx::Class;
-use bb::{BackendHandle, BackendRuntime, DataType, TensorData};
+use bb::{BackendHandle, DataType, Runtime, TensorData};
 use bb_tests::backends;
 use draws::{DRAWS, HALVES, Half, Random, converted};
 use left_out::{OPERATIONS, OPERATORS};
@@ -125,7 +125,7 @@ fn takes_none(domain: &str, name: &str) -> bool {
     versions.peek().is_some() && !versions.any(|types| types.iter().any(is_half))
 }
 
-fn operators(table: &mut Table, started: &[Arc<dyn BackendRuntime>]) {
+fn operators(table: &mut Table, started: &[Arc<Runtime>]) {
     let wide = backends::start("reference").unwrap();
     let calls = operators::calls();
     let all: BTreeSet<Name> =
@@ -176,7 +176,7 @@ fn operators(table: &mut Table, started: &[Arc<dyn BackendRuntime>]) {
     }
 }
 
-fn operations(table: &mut Table, started: &[Arc<dyn BackendRuntime>]) {
+fn operations(table: &mut Table, started: &[Arc<Runtime>]) {
     let wide = BackendHandle::new(backends::start("reference").unwrap());
     let handles: Vec<BackendHandle> = started.iter().map(|on| BackendHandle::new(on.clone())).collect();
     for (i, call) in operations::calls().iter().enumerate() {

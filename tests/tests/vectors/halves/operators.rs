@@ -5,7 +5,7 @@ use super::draws::converted;
 use bb::ir::proto::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto, type_proto,
 };
-use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData};
+use bb::{CompileOptions, DataType, Module, Runtime, TensorData};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -132,11 +132,7 @@ impl Call {
     }
 
     /// Compiles the call for operands of this type of floats.
-    fn compiled(
-        &self,
-        on: &Arc<dyn BackendRuntime>,
-        dtype: DataType,
-    ) -> Result<Executable, Box<dyn std::error::Error>> {
+    fn compiled(&self, on: &Arc<Runtime>, dtype: DataType) -> Result<Executable, Box<dyn std::error::Error>> {
         let port = |name: &str, x: &TensorData| {
             let ty = type_proto::Tensor { elem_type: dtype.to_onnx().into(), ..Default::default() };
             let mut ty = ty;
@@ -190,7 +186,7 @@ impl Call {
     /// Returns a function that runs the call with these operands.
     pub(super) fn ready<'a>(
         &'a self,
-        on: &'a Arc<dyn BackendRuntime>,
+        on: &'a Arc<Runtime>,
         dtype: DataType,
     ) -> Result<impl Fn(&[TensorData]) -> Made + 'a, Box<dyn std::error::Error>> {
         let executable = self.compiled(on, dtype)?;
