@@ -1,7 +1,6 @@
 //! Backends at run time: opened by name, with operations called by index and with type-erased tensors.
 //!
-//! [`Runtime`] combines a backend with plans, counters and state; [`Runtime`] is the interface that
-//! the engine uses. Only the bridge restores the type of a tensor.
+//! [`Runtime`] combines a backend with plans, counters and state.
 
 mod added;
 mod adopted;
