@@ -296,7 +296,7 @@ fn endless(check: impl Fn(&str, &Runtime, &dyn ErasedExecutable, &[Option<OnnxVa
         let compiled = on.clone().compile(module, &limited(&[("iterations", "9000000000000")])).unwrap();
         let inputs: Vec<_> =
             inputs.iter().map(|x| Some(OnnxValue::Tensor(on.constant(x).unwrap()))).collect();
-        check(name, &*on, &*compiled, &inputs);
+        check(name, &on, &*compiled, &inputs);
     }
 }
 

@@ -13,14 +13,12 @@ pub enum EngineError {
     Graph(#[from] bb::Error),
 
     /// The engine cannot run a node, and there is no other backend to run it.
-    #[error("`{engine}` cannot run node `{node}` ({op})", node = shown(.node), op = shown(.op))]
+    #[error("`{engine}` cannot run node `{node}` ({op})", node = shown(.node), op = shown(operator(.unsupported)))]
     Refused {
         /// The engine.
         engine: &'static str,
         /// The node's name, or the name of its first result.
-        node: String,
-        /// The node's operator.
-        op: String,
+        node: Box<str>,
         /// The error of `bb` for an operator that a backend does not support. It determines the kind of the error.
         unsupported: Box<bb::Error>,
         /// The reason.
@@ -81,6 +79,14 @@ pub enum EngineError {
         #[source]
         source: BoxError,
     },
+}
+
+/// Returns the operator of an error for an operator that a backend does not support.
+fn operator(unsupported: &bb::Error) -> &str {
+    match unsupported {
+        bb::Error::UnsupportedOperator { op, .. } => op,
+        _ => "",
+    }
 }
 
 impl EngineError {

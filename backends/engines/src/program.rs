@@ -180,8 +180,7 @@ fn refused<E: Engine>(graph: &Graph, at: Option<usize>, source: Refusal) -> Engi
     match at.and_then(|at| graph.nodes.get(at)) {
         Some(node) => EngineError::Refused {
             engine: E::NAME,
-            node: graph.label_of(node).to_owned(),
-            op: node.op_type.clone(),
+            node: graph.label_of(node).into(),
             unsupported: unsupported(Some(node)),
             source,
         },

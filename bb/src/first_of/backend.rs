@@ -54,7 +54,7 @@ impl FirstOf {
         params: &[Param<'_>],
     ) -> Option<&BackendHandle> {
         let question = Question::call(op, inputs.iter().map(|x| x.map(Tensor::dtype)), params);
-        let supports = |on: &&BackendHandle| question.refused(&**on.runtime(), Question::sample).is_none();
+        let supports = |on: &&BackendHandle| question.refused(on.runtime(), Question::sample).is_none();
         let bytes = |on: &BackendHandle| -> usize {
             inputs.iter().flatten().filter(|x| x.lies_on(on)).map(|x| x.byte_len()).sum()
         };

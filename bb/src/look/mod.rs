@@ -39,7 +39,7 @@ pub(crate) fn look(module: &Module, on: &Arc<Runtime>) -> Vec<Looked> {
 /// Determines how each node of a part of a graph runs on a backend.
 pub(crate) fn look_part<T>(module: &Module, part: &Part<T>, on: &Arc<Runtime>) -> Vec<Looked> {
     let natives = on.capabilities().families;
-    let mut seen = traced::look(&module.shared(), part, &**on);
+    let mut seen = traced::look(&module.shared(), part, on);
     let graph = module.graph();
     let nodes = part.nodes.iter().filter_map(|&at| {
         let (node, mut seen) = (graph.nodes.get(at)?, std::mem::take(seen.get_mut(at)?));

@@ -159,8 +159,7 @@ impl Worker {
             Ok(line) => (Verdict::of_line(&line), Some(self)),
             Err(RecvTimeoutError::Timeout) => (too_long(timeout), None),
             Err(RecvTimeoutError::Disconnected) => {
-                let how =
-                    self.process.wait().map_or_else(|e| format!("crashed: {e}"), |status| ended(status));
+                let how = self.process.wait().map_or_else(|e| format!("crashed: {e}"), ended);
                 (Verdict::Failed(how), None)
             }
         }

@@ -244,14 +244,18 @@ impl ClaimResults {
                 Some(found) => found.clone(),
                 None => Err(reasons.remove(&at).unwrap_or_else(|| "`bb` leaves it out".to_owned())),
             };
-            let mut line =
-                json!({ "node": name, "outputs": results, "operator": operator, "domain": domain });
-            line["claimed"] = found.is_ok().into();
-            match found {
-                Ok(how) => line["how"] = told(&how).into(),
-                Err(reason) => line["reason"] = reason.into(),
-            }
-            line
+            let (claimed, key, value) = match found {
+                Ok(how) => (true, "how", told(&how).to_owned()),
+                Err(reason) => (false, "reason", reason),
+            };
+            json!({
+                "node": name,
+                "outputs": results,
+                "operator": operator,
+                "domain": domain,
+                "claimed": claimed,
+                (key): value,
+            })
         };
         let all = nodes.iter().zip(labels).enumerate();
         let nodes = all.filter(|(at, _)| new.get(*at) == Some(&true)).map(one).collect();

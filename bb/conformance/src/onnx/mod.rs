@@ -114,7 +114,7 @@ pub enum Failure {
         outputs: usize,
         /// The difference.
         #[source]
-        source: Difference,
+        source: Box<Difference>,
     },
 }
 
@@ -183,7 +183,7 @@ fn run_noting(case: &Path, on: &Arc<Runtime>, running: &mut Option<DataSet>) -> 
                 name,
                 output,
                 outputs,
-                source,
+                source: Box::new(source),
             })?;
         }
     }
