@@ -1,9 +1,11 @@
 //! The errors of the plugin.
 
-use crate::settings::OPTIONS;
 use bb::{BackendHandle, ErrorKind};
 use bb_core::ir::text::shown;
 use std::ffi::c_int;
+
+/// The options of the plugin itself.
+pub(crate) const OPTIONS: &[&str] = &["backend", "host", "native_only", "report", "limits.NAME"];
 
 /// The reason why the plugin refuses a request of ONNX Runtime.
 #[derive(Debug, thiserror::Error)]

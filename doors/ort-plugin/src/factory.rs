@@ -1,7 +1,7 @@
 //! The factory, which ONNX Runtime gets from the library.
 
 use crate::api::{Api, Result};
-use crate::error::{PluginError, quoted};
+use crate::error::{OPTIONS, PluginError, quoted};
 use crate::guard::{guarded, quiet};
 use crate::provider::Provider;
 use crate::raw::{
@@ -9,7 +9,7 @@ use crate::raw::{
     OrtHardwareDevice, OrtKeyValuePairs, OrtLogger, OrtMemoryDevice, OrtMemoryInfo, OrtSessionOptions,
     OrtSyncStreamImpl, Status,
 };
-use crate::settings::{OPTIONS, Settings};
+use crate::settings::Settings;
 use bb::{Declared, OpenOption, Registration, Registry};
 use bb_core::ir::text::shown;
 use std::ffi::{CString, c_char, c_int};

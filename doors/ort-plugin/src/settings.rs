@@ -9,9 +9,6 @@ use std::path::PathBuf;
 /// The name of ONNX Runtime's option for nodes of the operator `EPContext`, which contain compiled parts.
 const COMPILED_MODELS: &str = "ep.context_enable";
 
-/// The options of the plugin itself.
-pub(crate) const OPTIONS: &[&str] = &["backend", "host", "native_only", "report", "limits.NAME"];
-
 /// The prefix of options that set limits.
 pub(crate) const LIMITS: &str = "limits.";
 

@@ -234,11 +234,23 @@ fn changed<T: Tensor, R>(
     x: &mut ErasedTensor,
     change: impl FnOnce(&mut T) -> Result<R, ServiceError>,
 ) -> Result<R, ServiceError> {
-    let mut own: T = typed(x)?;
+    /// A tensor that is erased again when this is dropped, also after a panic.
+    struct Taken<'a, T: Tensor>(Option<T>, &'a mut ErasedTensor);
+
+    impl<T: Tensor> Drop for Taken<'_, T> {
+        fn drop(&mut self) {
+            if let Some(own) = self.0.take() {
+                *self.1 = ErasedTensor::new(own);
+            }
+        }
+    }
+
+    let own = Some(typed(x)?);
     *x = ErasedTensor::placeholder();
-    let done = change(&mut own);
-    *x = ErasedTensor::new(own);
-    done
+    match &mut Taken(own, x).0 {
+        Some(own) => change(own),
+        None => Err(ServiceError::Unsupported { what: "a tensor of another backend" }),
+    }
 }
 
 impl<B: Backend> Kernels<ErasedTensor> for Owned<B> {
