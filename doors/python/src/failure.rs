@@ -60,7 +60,7 @@ impl Phase<'_> {
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Collects an error and its causes. A transparent error and the error inside it have the same text and both are in the list.
+/// Collects an error and its causes. A transparent or boxed error and the error inside it have the same text and both are in the list.
 fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
     let mut all: Vec<Source<'a>> = Vec::new();
     let mut next = Some(error);
@@ -71,6 +71,10 @@ fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
             Some(Error::Narrow(inner)) => Some(inner),
             Some(Error::Input(inner)) => Some(&**inner),
             Some(Error::Number(inner)) => Some(&**inner),
+            // The cause of an error about a node is in a box, which is an error of another type.
+            None if error.is::<Box<IrError>>() => {
+                error.downcast_ref::<Box<IrError>>().map(|inner| &**inner as Source<'a>)
+            }
             _ => on.and_then(|on| on.runtime().wrapped(error)).map(|inner| inner as Source<'a>),
         };
         next = shown.or_else(|| error.source());
