@@ -173,7 +173,7 @@ pub trait ErasedExecutable: Send + Sync {
     /// ```
     fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error>;
 
-    /// Saves the compiled graph to a file that [`Module::load`] loads. The file contains the checked graph with its weights and the plans
+    /// Saves the compiled graph to a file that [`Module::load`](crate::Module::load) loads. The file contains the checked graph with its weights and the plans
     /// built so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not have to plan again. The file is written
     /// atomically, and replaces an existing file.
     ///
