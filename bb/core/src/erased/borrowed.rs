@@ -32,10 +32,38 @@ impl<B: Backend + ?Sized> WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         call: impl FnOnce(&[Option<&B::Tensor>]) -> Result<Outputs<B::Tensor>, B::Error>,
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        let owned = typed_operands::<B::Tensor>(op, inputs)?;
-        let operands: SmallVec<[Option<&B::Tensor>; 4]> = owned.iter().map(Option::as_ref).collect();
-        let results = call(&operands).map_err(own::<B>)?;
-        Ok(results.into_iter().map(ErasedTensor::new).collect())
+        if inputs.len() > FEW {
+            let owned = typed_operands::<B::Tensor>(op, inputs)?;
+            let operands: SmallVec<[Option<&B::Tensor>; 8]> = owned.iter().map(Option::as_ref).collect();
+            return Ok(erased_all(call(&operands).map_err(own::<B>)?));
+        }
+        let mut owned: [Option<B::Tensor>; FEW] = [const { None }; FEW];
+        for (index, (place, x)) in owned.iter_mut().zip(inputs).enumerate() {
+            if let Some(x) = x {
+                *place = Some(x.get().ok_or_else(|| foreign(op, index))?);
+            }
+        }
+        let operands = owned.each_ref().map(Option::as_ref);
+        let operands = operands.get(..inputs.len()).unwrap_or_default();
+        Ok(erased_all(call(operands).map_err(own::<B>)?))
+    }
+}
+
+/// The maximum number of operands that are restored without a vector. Almost every operation has at most this many.
+const FEW: usize = 4;
+
+/// Erases the types of the results of an operation.
+#[inline]
+fn erased_all<T: Tensor>(mut results: Outputs<T>) -> Outputs<ErasedTensor> {
+    // This fast path exists because most operations have one result, and popping it is cheaper than moving an
+    // iterator.
+    match (results.len(), results.pop()) {
+        (1, Some(only)) => Outputs::from_buf([ErasedTensor::new(only)]),
+        (_, None) => Outputs::new(),
+        (_, Some(last)) => {
+            results.push(last);
+            results.into_iter().map(ErasedTensor::new).collect()
+        }
     }
 }
 
@@ -65,8 +93,6 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        // Checks before each primitive whether the run must end, because a body may call thousands of primitives.
-        crate::RunOptions::check_current()?;
         self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
 

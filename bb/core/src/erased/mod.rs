@@ -58,6 +58,8 @@ impl ErasedBackend<'_> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        // Checks before each primitive whether the run must end, because a caller may call thousands of primitives.
+        crate::RunOptions::check_current()?;
         self.0.primitive(op, inputs, params)
     }
 }

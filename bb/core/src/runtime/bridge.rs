@@ -62,7 +62,7 @@ pub(super) fn operands<'a>(
     owner: BackendId,
     values: &[Option<&'a Value>],
 ) -> Result<Operands<'a>, Error> {
-    let mut operands = SmallVec::with_capacity(values.len());
+    let mut operands = SmallVec::new();
     for value in values {
         operands.push(match value {
             Some(value) => Some(tensor(op, owner, value)?),
