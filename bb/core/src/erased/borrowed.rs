@@ -1,7 +1,7 @@
 //! Type-erased access to a borrowed backend with its families.
 
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
-use crate::contract::{FamilyTable, OpSet};
+use crate::contract::{FamilyTable, OpSet, mapped};
 use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
@@ -35,7 +35,7 @@ impl<B: Backend + ?Sized> WithFamilies<'_, B> {
         if inputs.len() > FEW {
             let owned = typed_operands::<B::Tensor>(op, inputs)?;
             let operands: SmallVec<[Option<&B::Tensor>; 8]> = owned.iter().map(Option::as_ref).collect();
-            return Ok(erased_all(call(&operands).map_err(own::<B>)?));
+            return Ok(mapped(call(&operands).map_err(own::<B>)?, ErasedTensor::new));
         }
         let mut owned: [Option<B::Tensor>; FEW] = [const { None }; FEW];
         for (index, (place, x)) in owned.iter_mut().zip(inputs).enumerate() {
@@ -45,27 +45,12 @@ impl<B: Backend + ?Sized> WithFamilies<'_, B> {
         }
         let operands = owned.each_ref().map(Option::as_ref);
         let operands = operands.get(..inputs.len()).unwrap_or_default();
-        Ok(erased_all(call(operands).map_err(own::<B>)?))
+        Ok(mapped(call(operands).map_err(own::<B>)?, ErasedTensor::new))
     }
 }
 
 /// The maximum number of operands that are restored without a vector. Almost every operation has at most this many.
 const FEW: usize = 4;
-
-/// Erases the types of the results of an operation.
-#[inline]
-fn erased_all<T: Tensor>(mut results: Outputs<T>) -> Outputs<ErasedTensor> {
-    // This fast path exists because most operations have one result, and popping it is cheaper than moving an
-    // iterator.
-    match (results.len(), results.pop()) {
-        (1, Some(only)) => Outputs::from_buf([ErasedTensor::new(only)]),
-        (_, None) => Outputs::new(),
-        (_, Some(last)) => {
-            results.push(last);
-            results.into_iter().map(ErasedTensor::new).collect()
-        }
-    }
-}
 
 /// Restores the types of operands.
 ///

@@ -210,7 +210,7 @@ impl dyn Kernels + '_ {
 /// The maximum number of cached bodies. If there are more, the cache is cleared.
 const MOST: usize = 1 << 10;
 
-/// An estimate of the bytes of a step, and of a value, with what they allocate.
+/// An estimate of the bytes of a step or of a value, including their allocations.
 const BYTES_OF_STEP: usize = 256;
 
 /// The maximum total size in bytes of all cached bodies.

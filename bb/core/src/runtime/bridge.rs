@@ -2,7 +2,7 @@
 
 use super::status::Counters;
 use super::{BackendId, Value};
-use crate::contract::catch;
+use crate::contract::{catch, mapped};
 use crate::erased::ErasedTensor;
 use crate::{BackendOrigin, Error, Outputs};
 use smallvec::SmallVec;
@@ -10,17 +10,8 @@ use std::collections::HashMap;
 
 /// Returns the results of an operation as values.
 #[inline]
-pub(super) fn values(owner: BackendId, mut tensors: Outputs<ErasedTensor>) -> Outputs<Value> {
-    // This fast path exists because most operations have one result, and popping it is cheaper than moving an
-    // iterator.
-    match (tensors.len(), tensors.pop()) {
-        (1, Some(only)) => Outputs::from_buf([Value::new(only, owner)]),
-        (_, None) => Outputs::new(),
-        (_, Some(last)) => {
-            tensors.push(last);
-            tensors.into_iter().map(|x| Value::new(x, owner)).collect()
-        }
-    }
+pub(super) fn values(owner: BackendId, tensors: Outputs<ErasedTensor>) -> Outputs<Value> {
+    mapped(tensors, |x| Value::new(x, owner))
 }
 
 /// Returns named tensors as values.

@@ -1,11 +1,12 @@
-//! The interface of compiled graphs, without the type of their backend.
+//! Compiled graphs of running backends.
 
-use super::Value;
-use crate::contract::OnnxValue;
-use crate::contract::{by_name, by_output, by_position};
+use super::{Runtime, Value, bridge};
+use crate::contract::{OnnxValue, begin_buffers, by_name, by_output, by_position, refused_buffer};
+use crate::erased::{ErasedCompiled, ErasedTensor};
 use crate::measure::Profile;
-use crate::{ContractResponse, Error, Outputs, Port, ResultBuffer, RunOptions};
+use crate::{ContractResponse, Error, InputSpec, Outputs, Port, ResultBuffer, RunOptions};
 use bb_ir::DataType;
+use bb_ir::compact::Writer;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -173,8 +174,8 @@ pub trait ErasedExecutable: Send + Sync {
     /// ```
     fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error>;
 
-    /// Saves the compiled graph to a file that [`Module::load`](crate::Module::load) loads. The file contains the checked graph with its weights and the plans
-    /// built so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not have to plan again. The file is written
+    /// Saves the compiled graph to a file that [`Module::load`](crate::Module::load) loads. The file contains the checked
+    /// graph with its weights and the plans built so far, so that [`BackendHandle::compile`](super::BackendHandle::compile) does not have to plan again. The file is written
     /// atomically, and replaces an existing file.
     ///
     /// A plan is built when the graph first runs on inputs of its element types and shapes, so run the graph before saving it. A plan is
@@ -222,4 +223,111 @@ pub trait ErasedExecutable: Send + Sync {
         inputs: &[Option<OnnxValue<Value>>],
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<Value>>, Error>;
+}
+
+/// A compiled graph and the backend that runs it.
+pub(super) struct RunningExecutable {
+    runtime: Arc<Runtime>,
+    executable: Arc<dyn ErasedCompiled>,
+    /// The declared inputs. The runtime checks the inputs of each run, even if the executable checks them too.
+    declared: InputSpec,
+}
+
+impl ErasedExecutable for RunningExecutable {
+    fn inputs(&self) -> &[Port] {
+        self.executable.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.executable.outputs()
+    }
+
+    fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
+        let on = &*self.runtime;
+        on.enter("run", || {
+            let operands = bridge::operands("run", on.owner(), inputs)?;
+            self.declared.check(&operands)?;
+            let mut outputs = Vec::with_capacity(self.outputs().len());
+            let ran = self.executable.run(&*on.on, &operands, &mut |y| outputs.push(on.value(y)));
+            ran.map_err(on.failed("run"))?;
+            // A run that must end fails even if it has finished, because a backend's own executable need not check the
+            // options.
+            RunOptions::check_current()?;
+            Ok(outputs)
+        })
+    }
+
+    fn run_into(
+        &self,
+        inputs: &[Option<&Value>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), Error> {
+        let on = &*self.runtime;
+        on.enter("run", || {
+            // A backend's own executable need not check the buffers, so they are checked here.
+            begin_buffers(self.executable.outputs(), outputs)?;
+            let operands = bridge::operands("run", on.owner(), inputs)?;
+            self.declared.check(&operands)?;
+            let ran = self.executable.run_into(&*on.on, &operands, outputs);
+            ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))?;
+            RunOptions::check_current()
+        })
+    }
+
+    fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error> {
+        let on = &*self.runtime;
+        on.enter("compile", || self.executable.plan_ahead(&*on.on, inputs).map_err(on.failed("compile")))
+    }
+
+    fn save(&self, path: &Path) -> Result<(), Error> {
+        let on = &*self.runtime;
+        let module = on.enter("save", || self.executable.compiled_module().map_err(on.failed("save")))?;
+        let module = module.ok_or(Error::NotSaved { backend: on.name })?;
+        let mut content = Writer::default();
+        module.write(&on.stamp(), &mut content);
+        crate::export::write_whole(path, |file| bb_ir::compact::write(&content, file))
+    }
+
+    fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {
+        self.run_measured(inputs, None)
+    }
+
+    fn run_profiled(
+        &self,
+        inputs: &[Option<OnnxValue<Value>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<OnnxValue<Value>>, Error> {
+        self.run_measured(inputs, Some(profile))
+    }
+}
+
+impl RunningExecutable {
+    pub(super) fn new(
+        runtime: Arc<Runtime>,
+        executable: Arc<dyn ErasedCompiled>,
+        declared: InputSpec,
+    ) -> RunningExecutable {
+        RunningExecutable { runtime, executable, declared }
+    }
+
+    fn run_measured(
+        &self,
+        inputs: &[Option<OnnxValue<Value>>],
+        profile: Option<&mut Profile>,
+    ) -> Result<Vec<OnnxValue<Value>>, Error> {
+        let on = &*self.runtime;
+        on.enter("run", || {
+            let mut tensor = |value: &Value| on.tensor("run", value).cloned();
+            let items: Vec<Option<OnnxValue<ErasedTensor>>> = inputs
+                .iter()
+                .map(|item| item.as_ref().map(|item| item.try_map(&mut tensor)).transpose())
+                .collect::<Result<_, Error>>()?;
+            let refs: Vec<Option<OnnxValue<&ErasedTensor>>> =
+                items.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+            self.declared.check_items(&refs)?;
+            let outputs = self.executable.run_items(&*on.on, &items, profile).map_err(on.failed("run"))?;
+            RunOptions::check_current()?;
+            Ok(outputs.iter().map(|item| item.map(&mut |x: &ErasedTensor| on.value(x.clone()))).collect())
+        })
+    }
 }

@@ -7,7 +7,6 @@ use crate::narrow::{NarrowTensor, Narrowed};
 use crate::{Backend, CompileOptions, Error, ErrorKind, Module, NarrowError};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{HostElement, TensorData};
-use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -17,14 +16,12 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct BackendHandle {
     runtime: Arc<Runtime>,
-    owner: BackendId,
 }
 
 impl BackendHandle {
     /// Wraps a running backend.
     pub fn new(runtime: Arc<Runtime>) -> BackendHandle {
-        let owner = runtime.owner();
-        BackendHandle { runtime, owner }
+        BackendHandle { runtime }
     }
 
     /// Starts a backend or a layer under a name, outside of the registry.
@@ -44,14 +41,14 @@ impl BackendHandle {
         BackendHandle::new(super::start::start_inner(name, backend, false))
     }
 
-    /// Returns the interface that the engine uses.
+    /// Returns the running backend.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
     /// Returns the id of the instance.
     pub fn owner(&self) -> BackendId {
-        self.owner
+        self.runtime.owner()
     }
 
     /// Returns the name.
@@ -109,7 +106,7 @@ impl BackendHandle {
     ///
     /// [`Error::Gone`] if the tensor's backend was dropped; errors of either backend.
     pub fn adopt(&self, value: &Value) -> Result<Value, Error> {
-        if value.owner() == self.owner {
+        if value.owner() == self.owner() {
             return Ok(value.clone());
         }
         self.runtime.constant(&value.to_host(usize::MAX)?)
@@ -194,8 +191,7 @@ impl BackendHandle {
 
     /// Returns the backend as `B`, if it has this type.
     pub fn typed<B: Backend + 'static>(&self) -> Option<TypedBackend<'_, B>> {
-        let any: &dyn Any = &*self.runtime;
-        let runtime: &Runtime = any.downcast_ref()?;
+        let runtime = &*self.runtime;
         if let Some(on) = runtime.owned::<B>() {
             return Some(TypedBackend { on, runtime, narrowed: false });
         }
@@ -221,7 +217,7 @@ impl BackendHandle {
 
 impl std::fmt::Debug for BackendHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BackendHandle({})", self.owner)
+        write!(f, "BackendHandle({})", self.owner())
     }
 }
 

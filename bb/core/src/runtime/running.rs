@@ -2,37 +2,32 @@
 
 use super::answers::Answers;
 use super::ask::primitive_of;
+use super::bridge;
+use super::executable::RunningExecutable;
 use super::instances::Entered;
 use super::loaded::KernelTable;
 use super::plans::{Declarations, Plans};
 use super::start::Identity;
 use super::status::{Counters, Pending};
 use super::trial::as_trial;
-use super::{
-    BackendId, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, State, Status, Value,
-};
-use super::{bridge, open};
-use crate::contract::{OnnxValue, begin_buffers, by_name, catch, refused_buffer};
+use super::{BackendId, Capabilities, DispatchResult, ErasedExecutable, State, Status, Value};
+use crate::contract::{by_name, catch};
 use crate::erased::{
     ErasedCompiled, ErasedError, ErasedTensor, KeepsPlans, Kernels, Owned, Plans as KeptPlans,
 };
 use crate::error::is_panic;
-use crate::ext::{FamilyTable, OpSet};
+use crate::ext::OpSet;
 use crate::family::call_erased;
-use crate::measure::Profile;
 use crate::narrow::Narrowed;
 use crate::plan::{Stamp, taken_by_port};
 use crate::service::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
-    Backend, BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, InputSpec, Module,
-    OpenOption, Port, ResultBuffer, RunOptions, Tensor,
+    Backend, BackendAttrs, CheckedGraph, CompileOptions, ContractResponse, Error, InputSpec, Module, Tensor,
 };
-use bb_ir::compact::Writer;
+use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
-use bb_ir::{DataType, TensorData};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// A running backend: the backend with its plans, counters and state. The engine calls backends through it.
@@ -57,77 +52,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
-    pub fn new<B: Declared>(backend: B) -> Arc<Runtime> {
-        Runtime::start_declared(backend, B::NAME)
-    }
-
-    /// Starts a declared backend under a name that may differ from its declared name.
-    pub(crate) fn start_declared<B: Declared>(backend: B, name: &'static str) -> Arc<Runtime> {
-        let identity = Identity { name, version: B::VERSION, path: B::PATH };
-        Runtime::start(Arc::new(Owned { backend, tables: B::FAMILIES }), identity)
-    }
-
-    /// Constructs a backend and starts it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the constructor fails or panics.
-    pub fn open<B: Declared>() -> Result<Arc<Runtime>, Error> {
-        Runtime::open_with::<B>(&OpenOptions::default())
-    }
-
-    /// Constructs a backend with options.
-    pub(crate) fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, Error> {
-        open::check::<B>(options)?;
-        let options = &open::complete(B::OPTIONS, options);
-        bridge::construct(B::NAME, || B::create(options))
-    }
-
-    /// Constructs a backend with options and starts it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
-    /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
-    pub fn open_with<B: Declared>(options: &OpenOptions) -> Result<Arc<Runtime>, Error> {
-        let backend = Runtime::constructed::<B>(options)?;
-        open::check_types(B::NAME, backend.types())?;
-        if options.narrow_floats && backend.has_every_type() {
-            let option = OpenOption::NarrowFloats;
-            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS.to_vec() });
-        }
-        let name = open::instance_name(B::NAME, options.device.as_deref());
-        Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))
-    }
-
-    /// Starts a backend without the derive, under a name, with only the primitives.
-    ///
-    /// The runtime then ignores native methods of extension families; use [`with_families`](Self::with_families) for
-    /// them.
-    pub fn named<B: Backend + 'static>(name: &'static str, backend: B) -> Arc<Runtime> {
-        Runtime::with_families(name, backend, &[])
-    }
-
-    /// Starts a backend without the derive, under a name, with families, for example `bb::ext::nn::table()`.
-    pub fn with_families<B: Backend + 'static>(
-        name: &'static str,
-        backend: B,
-        families: &'static [FamilyTable<B>],
-    ) -> Arc<Runtime> {
-        Runtime::start(Arc::new(Owned { backend, tables: families }), Identity::unversioned::<B>(name))
-    }
-
-    /// Starts a backend without the derive, like [`with_families`](Self::with_families). If the backend lacks element
-    /// types ([`Backend::types`]), the runtime emulates them, if the emulation is exact.
-    pub fn erased<B: Backend + 'static>(
-        name: &'static str,
-        backend: B,
-        families: &'static [FamilyTable<B>],
-    ) -> Arc<Runtime> {
-        crate::runtime::start(backend, Identity::unversioned::<B>(name), families, false)
-    }
-
+    /// Starts a backend whose type is erased.
     pub(crate) fn start(on: Arc<dyn Kernels>, identity: Identity) -> Arc<Runtime> {
         let Identity { name, version, path } = identity;
         let natives = on.natives();
@@ -191,7 +116,7 @@ impl Runtime {
 
     /// Returns a function that converts the backend's own error.
     #[inline]
-    fn failed(&self, op: &'static str) -> impl FnOnce(ErasedError) -> Error {
+    pub(super) fn failed(&self, op: &'static str) -> impl FnOnce(ErasedError) -> Error {
         move |error| self.failure(op, error)
     }
 
@@ -258,7 +183,7 @@ impl Runtime {
     }
 
     /// Returns the stamp that models compiled for this backend carry.
-    fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> Stamp {
         Stamp::new(self.name, self.version, self.fingerprint())
     }
 
@@ -470,7 +395,7 @@ impl Runtime {
         let module = module.opened(|| self.stamp())?;
         let declared = InputSpec::new(module.graph()).with_strict(options.strict);
         let executable = self.plans.get_or(options, || self.prepare(module, options))?;
-        Ok(Arc::new(RunningExecutable { runtime: self, executable, declared }))
+        Ok(Arc::new(RunningExecutable::new(self, executable, declared)))
     }
 
     /// Sends a whole graph to the backend, which answers immediately or later.
@@ -639,104 +564,5 @@ impl Runtime {
             Ok(())
         });
         ended.and(dropped)
-    }
-}
-
-/// A compiled graph and the backend that runs it.
-struct RunningExecutable {
-    runtime: Arc<Runtime>,
-    executable: Arc<dyn ErasedCompiled>,
-    /// The declared inputs. The runtime checks the inputs of each run, even if the executable checks them too.
-    declared: InputSpec,
-}
-
-impl ErasedExecutable for RunningExecutable {
-    fn inputs(&self) -> &[Port] {
-        self.executable.inputs()
-    }
-
-    fn outputs(&self) -> &[Port] {
-        self.executable.outputs()
-    }
-
-    fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
-        let on = &*self.runtime;
-        on.enter("run", || {
-            let operands = bridge::operands("run", on.owner(), inputs)?;
-            self.declared.check(&operands)?;
-            let mut outputs = Vec::with_capacity(self.outputs().len());
-            let ran = self.executable.run(&*on.on, &operands, &mut |y| outputs.push(on.value(y)));
-            ran.map_err(on.failed("run"))?;
-            // A run that must end fails even if it has finished, because a backend's own executable need not check the
-            // options.
-            RunOptions::check_current()?;
-            Ok(outputs)
-        })
-    }
-
-    fn run_into(
-        &self,
-        inputs: &[Option<&Value>],
-        outputs: &mut [Option<&mut ResultBuffer<'_>>],
-    ) -> Result<(), Error> {
-        let on = &*self.runtime;
-        on.enter("run", || {
-            // A backend's own executable need not check the buffers, so they are checked here.
-            begin_buffers(self.executable.outputs(), outputs)?;
-            let operands = bridge::operands("run", on.owner(), inputs)?;
-            self.declared.check(&operands)?;
-            let ran = self.executable.run_into(&*on.on, &operands, outputs);
-            ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))?;
-            RunOptions::check_current()
-        })
-    }
-
-    fn plan_ahead(&self, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), Error> {
-        let on = &*self.runtime;
-        on.enter("compile", || self.executable.plan_ahead(&*on.on, inputs).map_err(on.failed("compile")))
-    }
-
-    fn save(&self, path: &Path) -> Result<(), Error> {
-        let on = &*self.runtime;
-        let module = on.enter("save", || self.executable.compiled_module().map_err(on.failed("save")))?;
-        let module = module.ok_or(Error::NotSaved { backend: on.name })?;
-        let mut content = Writer::default();
-        module.write(&on.stamp(), &mut content);
-        crate::export::write_whole(path, |file| bb_ir::compact::write(&content, file))
-    }
-
-    fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.run_measured(inputs, None)
-    }
-
-    fn run_profiled(
-        &self,
-        inputs: &[Option<OnnxValue<Value>>],
-        profile: &mut Profile,
-    ) -> Result<Vec<OnnxValue<Value>>, Error> {
-        self.run_measured(inputs, Some(profile))
-    }
-}
-
-impl RunningExecutable {
-    fn run_measured(
-        &self,
-        inputs: &[Option<OnnxValue<Value>>],
-        profile: Option<&mut Profile>,
-    ) -> Result<Vec<OnnxValue<Value>>, Error> {
-        let on = &*self.runtime;
-        on.enter("run", || {
-            let mut tensor = |value: &Value| on.tensor("run", value).cloned();
-            let items: Vec<Option<OnnxValue<ErasedTensor>>> = inputs
-                .iter()
-                .map(|item| item.as_ref().map(|item| item.try_map(&mut tensor)).transpose())
-                .collect::<Result<_, Error>>()?;
-            let refs: Vec<Option<OnnxValue<&ErasedTensor>>> =
-                items.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
-            self.declared.check_items(&refs)?;
-            let outputs = self.executable.run_items(&*on.on, &items, profile).map_err(on.failed("run"))?;
-            RunOptions::check_current()?;
-            Ok(outputs.iter().map(|item| item.map(&mut |x: &ErasedTensor| on.value(x.clone()))).collect())
-        })
     }
 }
