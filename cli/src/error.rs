@@ -108,6 +108,13 @@ pub(crate) enum Error {
     #[error("expected at least {required} {} to pass, got {passed}; the lines above say why the others were skipped, and `--require 0` allows it", if *.required == 1 { "case" } else { "cases" })]
     TooFewPassed { passed: usize, required: usize },
 
+    #[error("`{}` is no list of cases that `bb conformance --json` wrote", sentence(.path.display()))]
+    Baseline {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+
     #[error("this build has no backend `{name}`: build with `--features {feature}`")]
     NoFeature { name: String, feature: &'static str },
 

@@ -35,7 +35,7 @@ impl bb::Layer for Concrete {}
 
 #[derive(bb::Backend)]
 #[bb(delegate)]
-pub enum Either {
+enum Either {
     One(Concrete),
     Other(Erased),
 }

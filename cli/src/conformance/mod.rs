@@ -3,6 +3,7 @@
 //! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
+mod baseline;
 mod ended;
 mod here;
 mod operators;
@@ -13,6 +14,7 @@ mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
+use baseline::Baseline;
 use bb::Runtime;
 use bb_conformance::onnx;
 use ended::Guard;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
+    let baseline = options.baseline.as_deref().map(Baseline::read).transpose()?;
     // The name includes the options, because the workers open the backend by its name.
     let provider = options
         .library
@@ -42,7 +45,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(other) = &options.perf {
         session::backend(Some(other))?;
     }
-    let Some(dir) = &options.dir else { return primitives(options, backend) };
+    let Some(dir) = &options.dir else { return primitives(options, backend, baseline.as_ref()) };
     let Selected { jobs, skipped } = selected(options, dir)?;
     let bar = progress(jobs.len());
     let done = |_: &Outcome| {
@@ -76,14 +79,14 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             say(options, format_args!("{text}"))?;
         }
     }
-    summary(options, &outcomes, &skipped)
+    summary(options, &outcomes, &skipped, baseline.as_ref())
 }
 
 /// Runs the tests of the primitives.
-fn primitives(options: &args::Conformance, backend: &str) -> Result<ExitCode> {
+fn primitives(options: &args::Conformance, backend: &str, baseline: Option<&Baseline>) -> Result<ExitCode> {
     let outcomes = primitives::run(backend, options.filter.as_deref(), ended(options, &[]), |_| Ok(()))?;
     write(options, &outcomes, &[])?;
-    summary(options, &outcomes, &[])
+    summary(options, &outcomes, &[], baseline)
 }
 
 /// Returns the report for the case that the backend ends the process.
@@ -109,15 +112,36 @@ fn ended(
 }
 
 /// Reports the outcomes, and returns the exit status.
-fn summary(options: &args::Conformance, outcomes: &[Outcome], skipped: &[String]) -> Result<ExitCode> {
+fn summary(
+    options: &args::Conformance,
+    outcomes: &[Outcome],
+    skipped: &[String],
+    baseline: Option<&Baseline>,
+) -> Result<ExitCode> {
     let [passed, failed, left_out] = reported(options, outcomes, skipped)?;
+    let wrong = match baseline {
+        None => failed,
+        Some(baseline) => compared(options, baseline, outcomes)?,
+    };
     say(options, format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     // Cases that were all skipped say nothing of the backend. The exclusion of all cases is the caller's choice.
     let required = options.require.unwrap_or(usize::from(!outcomes.is_empty()));
-    if failed == 0 && passed < required {
+    if wrong == 0 && passed < required {
         return Err(Error::TooFewPassed { passed, required });
     }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the differences from an earlier run. Returns how many cases passed then and do not pass now.
+fn compared(options: &args::Conformance, baseline: &Baseline, outcomes: &[Outcome]) -> Result<usize> {
+    let is_chosen = |case: &str| options.filter.as_ref().is_none_or(|text| case.contains(text.as_str()));
+    let worse = baseline.worse(outcomes, is_chosen);
+    for line in &worse {
+        say(options, format_args!("{line}"))?;
+    }
+    let better = baseline.better(outcomes);
+    say(options, format_args!("compared with the baseline: {} worse, {better} better", worse.len()))?;
+    Ok(worse.len())
 }
 
 /// Prints the failures and the reasons for skipping. Returns how many cases passed, failed and were skipped.

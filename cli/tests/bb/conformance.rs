@@ -308,6 +308,39 @@ fn fewer_passed_cases_than_required_are_an_error() {
     assert_eq!(ended.code(), 0, "{}", ended.err);
 }
 
+/// With a baseline, only what became worse is a failure.
+#[test]
+fn a_baseline_finds_cases_that_became_worse() {
+    let folder = folder("conformance-baseline");
+    negation(&folder, "cases/known", [5.0, -2.0]);
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    let (cases, earlier) = (folder.join("cases"), folder.join("earlier.json"));
+    assert_eq!(bb(&["conformance", text(&cases), "--json", text(&earlier)]).code(), 1);
+    let compared = ["conformance", text(&cases), "--baseline", text(&earlier)];
+    let ended = bb(&compared);
+    assert!(ended.out.contains("compared with the baseline: 0 worse, 0 better"), "{}", ended.out);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+
+    negation(&folder, "cases/known", [-1.0, -2.0]);
+    negation(&folder, "cases/right", [-1.0, 5.0]);
+    let ended = bb(&compared);
+    assert!(ended.out.contains("worse right: passed before, failed now"), "{}", ended.out);
+    assert!(ended.out.contains("1 worse, 1 better"), "{}", ended.out);
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+
+    std::fs::remove_dir_all(cases.join("right")).unwrap();
+    let ended = bb(&compared);
+    assert!(ended.out.contains("worse right: passed before, not run now"), "{}", ended.out);
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    // Cases that are not chosen are not compared.
+    assert_eq!(bb(&[&compared[..], &["--filter", "known"]].concat()).code(), 0);
+
+    let wrong = write(&folder, "wrong.json", b"{}");
+    let ended = bb(&["conformance", text(&cases), "--baseline", &wrong]);
+    assert!(ended.err.contains("is no list of cases that `bb conformance --json` wrote"), "{}", ended.err);
+    assert_eq!(ended.code(), 1);
+}
+
 #[test]
 fn failures_name_operators_and_inputs_in_order() {
     let folder = folder("conformance-failures");

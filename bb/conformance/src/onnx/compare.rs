@@ -155,17 +155,18 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
         return Err(Difference::Shape { expected: expected.shape().into(), got: got.shape().into() });
     }
     let tolerance = tolerance.for_type(expected.dtype());
-    let (shape, all) = (expected.shape(), (elements(expected)?, elements(got)?));
-    let mut different = all.0.iter().zip(&all.1).enumerate().filter(|(_, (e, g))| !e.is_near(g, tolerance));
+    let (dtype, wide) = (expected.dtype(), (widened(expected)?, widened(got)?));
+    let pairs = elements(&wide.0, dtype)?.zip(elements(&wide.1, dtype)?);
+    let mut different = pairs.enumerate().filter(|(_, (e, g))| !e.is_near(g, tolerance));
     match different.next() {
         None => Ok(()),
         Some((index, (e, g))) => Err(Difference::Element {
             index,
-            place: place(index, shape),
+            place: place(index, expected.shape()),
             expected: e.to_string(),
             got: g.to_string(),
             count: 1 + different.count(),
-            elements: all.0.len(),
+            elements: expected.len(),
             tolerance,
         }),
     }
@@ -272,31 +273,41 @@ fn place(index: usize, shape: &[usize]) -> Box<[usize]> {
     places.into()
 }
 
-/// Returns the elements of a tensor.
-fn elements(x: &TensorData) -> Result<Vec<Element<'_>>, bb_ir::Error> {
+/// Returns a tensor of one of the few element types that [`elements`] reads: bytes for truth values, 64 bits for numbers, the
+/// parts of complex numbers.
+fn widened(x: &TensorData) -> Result<TensorData, bb_ir::Error> {
     let to = |dtype| cast(x, dtype, Rounding::default());
     // A complex number consists of two floats of half the width, interleaved.
     let parts = |dtype| TensorData::adopt(dtype, &[2 * x.len()], x.bytes()?.clone());
-    Ok(match x.dtype() {
-        DataType::String => x.iter_bytes().map(Element::Text).collect(),
-        DataType::Bool => {
-            to(DataType::U8)?.as_slice::<u8>()?.iter().map(|x| Element::Truth(*x != 0)).collect()
+    match x.dtype() {
+        DataType::String | DataType::U64 => Ok(x.clone()),
+        DataType::Bool => to(DataType::U8),
+        DataType::C64 => parts(DataType::F32),
+        DataType::C128 => parts(DataType::F64),
+        dtype if dtype.is_integer() => to(DataType::I64),
+        _ => to(DataType::F64),
+    }
+}
+
+/// Returns the elements of a tensor of type `dtype`, which was [`widened`].
+fn elements(
+    widened: &TensorData,
+    dtype: DataType,
+) -> Result<Box<dyn Iterator<Item = Element<'_>> + '_>, bb_ir::Error> {
+    Ok(match widened.dtype() {
+        DataType::String => Box::new(widened.iter_bytes().map(Element::Text)),
+        DataType::U8 => Box::new(widened.as_slice::<u8>()?.iter().map(|x| Element::Truth(*x != 0))),
+        DataType::U64 => Box::new(widened.as_slice::<u64>()?.iter().map(|&x| Element::Integer(x.into()))),
+        DataType::I64 => Box::new(widened.as_slice::<i64>()?.iter().map(|&x| Element::Integer(x.into()))),
+        DataType::F32 => {
+            let pairs = widened.as_slice::<f32>()?.as_chunks::<2>().0;
+            Box::new(pairs.iter().map(|&[re, im]| Element::Complex(re.into(), im.into())))
         }
-        DataType::U64 => x.as_slice::<u64>()?.iter().map(|&x| Element::Integer(x.into())).collect(),
-        DataType::C64 => {
-            let pairs = parts(DataType::F32)?;
-            let pairs = pairs.as_slice::<f32>()?.as_chunks::<2>().0;
-            pairs.iter().map(|&[re, im]| Element::Complex(re.into(), im.into())).collect()
+        _ if dtype == DataType::C128 => {
+            let pairs = widened.as_slice::<f64>()?.as_chunks::<2>().0;
+            Box::new(pairs.iter().map(|&[re, im]| Element::Complex(re, im)))
         }
-        DataType::C128 => {
-            let pairs = parts(DataType::F64)?;
-            let pairs = pairs.as_slice::<f64>()?.as_chunks::<2>().0;
-            pairs.iter().map(|&[re, im]| Element::Complex(re, im)).collect()
-        }
-        dtype if dtype.is_integer() => {
-            to(DataType::I64)?.as_slice::<i64>()?.iter().map(|&x| Element::Integer(x.into())).collect()
-        }
-        _ => to(DataType::F64)?.as_slice::<f64>()?.iter().map(|&x| Element::Number(x)).collect(),
+        _ => Box::new(widened.as_slice::<f64>()?.iter().map(|&x| Element::Number(x))),
     })
 }
 

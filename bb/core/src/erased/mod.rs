@@ -70,16 +70,12 @@ impl Backend for ErasedBackend<'_> {
     type Error = ErasedError;
 
     fn wrapped(error: &ErasedError) -> Option<&Error> {
-        match error {
-            ErasedError::Bb(error) => Some(error),
-            ErasedError::Backend(_) => None,
-        }
+        error.as_bb()
     }
 
     fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
-        match error.downcast_ref() {
-            Some(ErasedError::Bb(error)) => Some(error),
-            Some(ErasedError::Backend(error)) => self.0.wrapped(&**error),
+        match error.downcast_ref::<ErasedError>() {
+            Some(error) => error.as_bb().or_else(|| self.0.wrapped(error.source())),
             None => self.0.wrapped(error),
         }
     }

@@ -100,25 +100,41 @@ impl std::fmt::Debug for ErasedTensor {
     }
 }
 
-/// The error of a call on a type-erased backend. It has the message and the causes of the inner error.
+/// The error of a call on a type-erased backend: the backend's own error or an error of `bb`. It has the message and the
+/// causes of that inner error.
+///
+/// The inner error is boxed, so that results of calls are small and cheap to move.
 #[derive(Debug, thiserror::Error)]
-pub enum ErasedError {
-    /// The backend's own error.
-    #[error(transparent)]
-    Backend(BoxError),
+#[error(transparent)]
+pub struct ErasedError(BoxError);
 
-    /// An error of `bb`.
-    #[error(transparent)]
-    Bb(#[from] Error),
+impl From<Error> for ErasedError {
+    #[cold]
+    fn from(error: Error) -> ErasedError {
+        ErasedError(error.into())
+    }
+}
+
+impl From<BoxError> for ErasedError {
+    fn from(source: BoxError) -> ErasedError {
+        ErasedError(source)
+    }
 }
 
 impl ErasedError {
     /// Returns the inner error.
+    pub(crate) fn source(&self) -> &(dyn std::error::Error + 'static) {
+        &*self.0
+    }
+
+    /// Returns the inner error.
     pub(crate) fn into_source(self) -> BoxError {
-        match self {
-            ErasedError::Backend(source) => source,
-            ErasedError::Bb(error) => error.into(),
-        }
+        self.0
+    }
+
+    /// Returns the inner error if it is an error of `bb`.
+    pub(crate) fn as_bb(&self) -> Option<&Error> {
+        self.0.downcast_ref()
     }
 
     /// Converts the error to the backend's own error type.
@@ -131,15 +147,13 @@ impl ErasedError {
                 Err(_) => return Error::excluded("an error to be of its own type").into(),
             },
         };
-        match error {
-            ErasedError::Bb(error) => error.into(),
-            ErasedError::Backend(source) => match source.downcast::<B::Error>() {
-                Ok(own) => *own,
-                Err(source) => {
-                    let backend = std::any::type_name::<B>();
-                    Error::Kernel { backend, op: "body", source }.into()
-                }
-            },
+        let source = match error.0.downcast::<B::Error>() {
+            Ok(own) => return *own,
+            Err(source) => source,
+        };
+        match source.downcast::<Error>() {
+            Ok(error) => (*error).into(),
+            Err(source) => Error::Kernel { backend: std::any::type_name::<B>(), op: "body", source }.into(),
         }
     }
 }
@@ -157,7 +171,7 @@ pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError
 pub fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
     match BoxError::from(error).downcast::<ErasedError>() {
         Ok(erased) => *erased,
-        Err(error) => ErasedError::Backend(error),
+        Err(error) => ErasedError(error),
     }
 }
 

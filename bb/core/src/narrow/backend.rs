@@ -6,8 +6,8 @@ use crate::erased::range::{Ranged, Reach, only_moves, reach, values};
 use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
-    Kernel, Module, Outputs, PrepareStep, Tensor, service,
+    Backend, BackendAttrs, BoxError, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
+    GraphProto, Kernel, Module, Outputs, PrepareStep, Tensor, service,
 };
 use bb_ir::convert::{self, Rounding};
 use bb_ir::graph::{Graph, Node};
@@ -391,7 +391,7 @@ impl Backend for NarrowedOn<'_> {
             let done = kernels.lifecycle().map_or(Ok(()), |lifecycle| lifecycle.synchronize());
             completer.complete(match done {
                 Ok(()) => Ok(results),
-                Err(error) => Err(ErasedError::Backend(error.into())),
+                Err(error) => Err(BoxError::from(error).into()),
             });
         };
         // If no thread can be started, the job is dropped with its completer, which reports the failure to the caller.

@@ -154,7 +154,7 @@ impl NarrowedOn<'_> {
         let own = |y: NarrowTensor| {
             let dtype = y.dtype();
             y.on_device().cloned().ok_or_else(|| {
-                ErasedError::Bb(Error::from(match self.holding().of(dtype) {
+                ErasedError::from(Error::from(match self.holding().of(dtype) {
                     Some(held) => NarrowError::Exceeds { op: op.method, dtype, held },
                     None => NarrowError::Lacks { op: op.method, dtype },
                 }))

@@ -15,11 +15,12 @@ impl NarrowError {
     /// ```
     pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
         let mut causes = std::iter::successors(Some(error), |e| (*e).source());
-        causes.find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
-            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => {
-                Some(narrow)
+        causes.find_map(|cause| {
+            let cause = cause.downcast_ref().map_or(cause, ErasedError::source);
+            match cause.downcast_ref() {
+                Some(Error::Narrow(narrow)) => Some(narrow),
+                _ => cause.downcast_ref(),
             }
-            _ => cause.downcast_ref(),
         })
     }
 }

@@ -27,7 +27,7 @@ impl NarrowedOn<'_> {
         refused: NarrowError,
     ) -> Result<Outputs<NarrowTensor>, ErasedError> {
         use Primitive as P;
-        let refuse = || ErasedError::Bb(Error::from(refused.clone()));
+        let refuse = || ErasedError::from(Error::from(refused.clone()));
         let mut operands = Vec::with_capacity(inputs.len());
         for x in inputs.iter().flatten() {
             operands.push(self.read(x)?);

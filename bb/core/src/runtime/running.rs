@@ -232,12 +232,15 @@ impl Runtime {
         result: Result<HashMap<String, ErasedTensor>, ErasedError>,
     ) -> Result<HashMap<String, Value>, Error> {
         const OP: &str = "dispatch";
-        bridge::contain(&self.counters, self.owner(), OP, || match result {
-            Ok(results) => Ok(bridge::named_values(self.owner(), results)),
-            Err(ErasedError::Bb(Error::Panicked { message, .. })) => {
-                Err(bridge::panicked(&self.counters, self.owner(), OP, message))
-            }
-            Err(error) => Err(self.failure(OP, error)),
+        bridge::contain(&self.counters, self.owner(), OP, || {
+            result.map(|results| bridge::named_values(self.owner(), results)).map_err(|error| {
+                match error.as_bb() {
+                    Some(Error::Panicked { message, .. }) => {
+                        bridge::panicked(&self.counters, self.owner(), OP, message.clone())
+                    }
+                    _ => self.failure(OP, error),
+                }
+            })
         })
     }
 }
