@@ -33,7 +33,7 @@ pub use node_part::NodePart;
 pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
-pub use wrong_result::WrongResult;
+pub use wrong_result::{ResultMaker, WrongResult};
 
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,

@@ -6,7 +6,7 @@ use crate::contract::OpSet;
 use crate::measure::Profile;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
-    PrepareStep, ResultBuffer, service,
+    PrepareStep, ResultBuffer, ResultMaker, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -135,6 +135,12 @@ pub trait Kernels: Send + Sync {
     fn runs_primitive(&self, op: Primitive) -> bool {
         let _any = op;
         true
+    }
+
+    /// Returns the part of the program that computes an operation ([`Backend::maker_of`](crate::Backend::maker_of)).
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        let _any = spec;
+        ResultMaker::BACKEND
     }
 
     /// Prepares a step of a plan ([`Backend::prepare`](crate::Backend::prepare)).

@@ -6,7 +6,8 @@ use crate::contract::{FamilyTable, OnnxValue, OpSet, catch};
 use crate::measure::Profile;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Kernel,
-    KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, ResultBuffer, Tensor, service,
+    KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, ResultBuffer, ResultMaker, Tensor,
+    service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -91,6 +92,10 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.backend.runs_primitive(op)
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.backend.maker_of(spec)
     }
 
     fn execute(

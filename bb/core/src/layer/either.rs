@@ -159,6 +159,10 @@ macro_rules! __either {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_primitive(on, op) ),+ }
             }
 
+            fn maker_of(&self, spec: &'static $crate::ir::op::OpSpec) -> $crate::ResultMaker {
+                match self { $( Self::$variant(on) => $crate::Backend::maker_of(on, spec) ),+ }
+            }
+
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_whole_graphs(on) ),+ }
             }

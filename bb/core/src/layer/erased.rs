@@ -6,7 +6,8 @@ use crate::erased::RunsBodies;
 use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::narrow::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::{
-    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, service,
+    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, ResultMaker,
+    service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -95,6 +96,10 @@ impl Backend for Erased {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.kernels.runs_primitive(op)
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.kernels.maker_of(spec)
     }
 
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {

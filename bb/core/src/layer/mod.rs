@@ -35,6 +35,7 @@ use crate::ext::OpSet;
 use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,
+    ResultMaker,
 };
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, Node};
@@ -213,6 +214,15 @@ pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     // layer.
     let passes = const { passes_graphs::<L>() && !has(L::METHODS, "dispatch") };
     passes && (is_inner || inner.stands_on(backend, ty))
+}
+
+/// Returns the part of the program that computes an operation of a layer: the layer if it overrides the operation.
+pub fn maker_of<L: Layer>(on: &L, spec: &'static OpSpec) -> ResultMaker {
+    let inner = on.inner().maker_of(spec);
+    match observes::<L>() || writes::<L>(spec) {
+        true => ResultMaker::layer::<L>(inner),
+        false => inner,
+    }
 }
 
 /// Returns whether the layer overrides [`Layer::operation`], so that all operations go through it.
