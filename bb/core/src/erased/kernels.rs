@@ -1,8 +1,7 @@
 //! The calls that type-erased backends support.
 
 use super::{ErasedError, ErasedTensor};
-use crate::contract::OnnxValue;
-use crate::contract::OpSet;
+use crate::contract::{OnnxValue, OpSet, copy_from_host};
 use crate::measure::Profile;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
@@ -98,6 +97,11 @@ pub trait Kernels: Send + Sync {
 
     /// Copies a tensor to the host.
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
+
+    /// Copies a tensor into memory of the caller ([`Backend::read_into`](crate::Backend::read_into)).
+    fn read_into(&self, x: &ErasedTensor, into: &mut [u8]) -> Result<(), ErasedError> {
+        Ok(copy_from_host(&self.to_host(x)?, into)?)
+    }
 
     /// Returns the element types that the backend supports.
     fn types(&self) -> DataTypes;

@@ -66,6 +66,11 @@ impl<B: Backend> Kernels for Owned<B> {
         self.borrowed().to_host(x)
     }
 
+    fn read_into(&self, x: &ErasedTensor, into: &mut [u8]) -> Result<(), ErasedError> {
+        let typed = x.get::<B::Tensor>().ok_or_else(|| foreign("read_into", 0))?;
+        self.backend.read_into(&typed, into).map_err(own::<B>)
+    }
+
     fn types(&self) -> DataTypes {
         self.backend.types()
     }

@@ -358,6 +358,20 @@ macro_rules! __either {
                 }
             }
 
+            fn plan_ahead(
+                &self,
+                on: &$any,
+                inputs: &[$crate::__private::Option<($crate::DataType, &[usize])>],
+            ) -> $crate::__private::Result<(), $error> {
+                match (self, on) {
+                    $( (Self::$variant(compiled), $any::$variant(on)) => {
+                        compiled.plan_ahead(on, inputs).map_err($error::$variant)
+                    } )+
+                    #[allow(unreachable_patterns, reason = "an enum may have one variant")]
+                    _ => $crate::__private::Result::Err($crate::__private::layer::either::other_variant().into()),
+                }
+            }
+
             fn compiled_module(&self) -> $crate::__private::Result<$crate::__private::Option<$crate::Module>, $error> {
                 match self { $( Self::$variant(compiled) => compiled.compiled_module().map_err($error::$variant) ),+ }
             }

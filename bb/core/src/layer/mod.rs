@@ -14,6 +14,7 @@ mod call;
 mod derived;
 pub mod either;
 mod erased;
+mod erased_graph;
 mod natives;
 mod passed;
 mod prepared;
@@ -344,9 +345,9 @@ macro_rules! layers {
                 self.inner().read_into(x, into)
             }
 
-            /// Does the same as [`Backend::execute`]. If no operation is written and the inner backend runs whole
-            /// graphs, the default passes the graph to it; otherwise the default runs the plan that
-            /// [`compile`](Self::compile) returns.
+            /// Does the same as [`Backend::execute`]. The default passes the graph to the inner backend if neither an
+            /// operation nor [`compile`](Self::compile) is written, or if no operation is written and the inner backend
+            /// runs whole graphs. Otherwise the default runs the plan that [`compile`](Self::compile) returns.
             ///
             /// # Errors
             ///
@@ -357,8 +358,9 @@ macro_rules! layers {
                 inputs: Named<LayerTensor<Self>>,
                 attrs: BackendAttrs<'_>,
             ) -> Result<Named<LayerTensor<Self>>, LayerError<Self>> {
-                if !const { writes_operations::<Self>() } && self.inner().runs_whole_graphs() {
-                    return self.inner().execute(graph, inputs, attrs.asked_of(self.inner()));
+                if const { passes_graphs::<Self>() } || runs_whole_graphs(self) {
+                    let attrs = attrs.handed_on_by(self).asked_of(self.inner());
+                    return self.inner().execute(graph, inputs, attrs);
                 }
                 crate::plan::execute(self, graph, inputs, attrs)
             }
@@ -373,7 +375,10 @@ macro_rules! layers {
                 completion: CompletionHandle<Named<LayerTensor<Self>>, LayerError<Self>>,
             ) -> ContractResponse<Named<LayerTensor<Self>>, LayerError<Self>> {
                 match const { passes_graphs::<Self>() } {
-                    true => self.inner().dispatch(graph, inputs, attrs.asked_of(self.inner()), completion),
+                    true => {
+                        let attrs = attrs.handed_on_by(self).asked_of(self.inner());
+                        self.inner().dispatch(graph, inputs, attrs, completion)
+                    }
                     false => ContractResponse::Now(Layer::execute(self, &graph, inputs, attrs)),
                 }
             }
