@@ -152,6 +152,21 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
+/// The options of a name are compared by their values, and an option that is not set has its default.
+#[test]
+fn names_that_write_a_default_or_another_order_open_the_same_instance() {
+    let owner = |name: &str| bb::backend(name).unwrap().owner();
+    assert_eq!(owner("check(values=true)+reference"), owner("check+reference"));
+    assert_ne!(owner("check(values=false)+reference"), owner("check+reference"));
+    assert_eq!(owner("limit(calls=05, seconds=2)+cpu"), owner("limit( seconds=2.0, calls=5 ) + cpu"));
+    let one = std::num::NonZeroUsize::MIN;
+    let options = bb::OpenOptions::default().with_threads(one);
+    let given = bb::backend_with("check+cpu", &options).unwrap();
+    assert_eq!(given.owner(), owner("check(values=true)+cpu(threads=1)"));
+    let combined = "first_of(check(values=true)+reference, cpu)";
+    assert_eq!(owner(combined), owner("first_of( check+reference,cpu )"));
+}
+
 /// Loses the infinities of constants.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]
