@@ -7,6 +7,7 @@ use super::instance_name::InstanceName;
 use super::opening::{self, InstanceKey};
 use super::{BackendHandle, OpenOptions, Registry, named, open, registry, start::start_erased};
 use crate::contract::catch;
+use crate::error::type_path;
 use crate::layer::{Erased, Layer, interned};
 use crate::{Backend, BoxError, Error, ErrorKind, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,8 @@ pub struct LayerRegistration {
     pub about: &'static str,
     /// The options that the layer accepts.
     pub options: &'static [OpenOption],
+    /// Returns the path of the layer's type.
+    path: fn() -> &'static str,
     on: fn(Erased, &OpenOptions) -> Result<Erased, BoxError>,
 }
 
@@ -96,6 +99,7 @@ impl LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
             options: L::OPTIONS,
+            path: type_path::<L>,
             on: |inner, options| Ok(Erased::new(L::on(inner, options)?)),
         }
     }
@@ -321,7 +325,7 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::UnknownLayer`]; [`Error::DuplicateLayer`]; [`Error::Stack`] if a backend has the name, too.
+/// [`Error::UnknownLayer`]; [`Error::DuplicateLayer`]; [`Error::LayerNamedAsBackend`].
 pub(super) fn registered(name: &str) -> Result<&'static LayerRegistration, Error> {
     let all = LayerRegistration::all();
     let mut found = all.iter().filter(|layer| layer.name == name);
@@ -333,12 +337,15 @@ pub(super) fn registered(name: &str) -> Result<&'static LayerRegistration, Error
             linked: linked().map(str::to_owned).collect(),
         });
     };
-    if found.next().is_some() {
-        return Err(Error::DuplicateLayer { name: layer.name });
+    if let Some(other) = found.next() {
+        let mut paths = [(layer.path)(), (other.path)()];
+        paths.sort_unstable();
+        let [first, second] = paths;
+        return Err(Error::DuplicateLayer { name: layer.name, first, second });
     }
-    if registry::Registry::global().entries().any(|backend| backend.name == layer.name) {
-        let problem = "a layer and a backend have this name: rename one".to_owned();
-        return Err(Error::Stack { name: layer.name.to_owned(), problem });
+    if let Some(backend) = Registry::global().entries().find(|backend| backend.name == layer.name) {
+        let (layer_path, backend) = ((layer.path)(), backend.path);
+        return Err(Error::LayerNamedAsBackend { name: layer.name, layer: layer_path, backend });
     }
     Ok(layer)
 }
