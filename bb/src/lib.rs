@@ -50,12 +50,12 @@ pub use bb_core::{
     Later, Layer, LayerCall, LayerRegistration, Limits, LinkedBackend, LinkedBackends, Module, NarrowError,
     NodePart, Number, OpenOption, OpenOptions, OptionDefault, Outputs, OwnOption, PassCount, PassSwitch,
     PassSwitches, PlanConditions, Port, PrepareOperand, PrepareStep, Primitive, PrimitiveNode, Problem,
-    ProblemList, RegisteredLayer, Registration, Registry, RegistryBuilder, ResultBuffer, RoundMode, RowInput,
-    RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData, TraceFault,
-    TypedBackend, Uncovered, Value, WrongResult, backend, backend_with, bf16, call_primitive, check_threads,
-    compile_layer, compile_whole_graph, decode, f16, forward_to_call, forward_to_execute, gradient,
-    gradient_with_seed, is_trial, layer, limit_process_plans, linked_backends, most_threads, native,
-    operation, pass_names, register_layer, supports_device,
+    ProblemList, RegisteredLayer, Registration, Registry, RegistryBuilder, ResultBuffer, ResultMaker,
+    RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData,
+    TraceFault, TypedBackend, Uncovered, Value, WrongResult, backend, backend_with, bf16, call_primitive,
+    check_threads, compile_layer, compile_whole_graph, decode, f16, forward_to_call, forward_to_execute,
+    gradient, gradient_with_seed, is_trial, layer, limit_process_plans, linked_backends, most_threads,
+    native, operation, pass_names, register_layer, supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};

@@ -19,7 +19,7 @@ pub(crate) fn compile(options: &args::Compile) -> Result<ExitCode> {
     let session = Session::new(&backend, session::load(&options.model)?, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
     // Runs the model, because the first run creates the plan.
-    session.run(&given.items)?;
+    session.run(&given.items).map_err(|error| session.failed(error))?;
     session.executable.save(output)?;
     let bytes =
         std::fs::metadata(output).map_err(|source| Error::Read { path: output.clone(), source })?.len();

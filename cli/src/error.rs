@@ -11,6 +11,16 @@ pub(crate) enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
+    #[error("cannot run on `{backend}`: {missing}{}", on_a_line(.advice), backend = shown(.backend))]
+    Missing {
+        backend: &'static str,
+        missing: bb::coverage::MissingList,
+        advice: Option<String>,
+        /// The error of the first node that failed; `None` if it is in the list.
+        #[source]
+        source: Option<Box<Error>>,
+    },
+
     #[error(transparent)]
     Case(#[from] bb_conformance::onnx::Failure),
 
@@ -260,6 +270,18 @@ pub(crate) enum Error {
     Json(#[from] serde_json::Error),
 }
 
+impl Error {
+    /// Returns the error of `bb` that this error is or contains.
+    pub(crate) fn of_bb(&self) -> Option<&bb::Error> {
+        match self {
+            Error::Bb(error) => Some(error),
+            Error::Upload { source, .. } => Some(source),
+            Error::NoExtents { source, .. } => source.as_ref()?.of_bb(),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 impl From<bb_ir::Error> for Error {
@@ -275,4 +297,9 @@ fn names(known: &[String]) -> String {
     } else {
         format!("the names are {}", render::names(known))
     }
+}
+
+/// Returns advice on a line of its own.
+fn on_a_line(advice: &Option<String>) -> String {
+    advice.as_ref().map_or_else(String::new, |advice| format!("\n{advice}"))
 }

@@ -19,7 +19,7 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     let mut given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
     let items = match given.outputs.take() {
         Some(items) => items,
-        None => session.run(&given.items)?,
+        None => session.run(&given.items).map_err(|error| session.failed(error))?,
     };
     let ports = session.executable.outputs().iter().zip(items);
     let values: Vec<Named> = ports

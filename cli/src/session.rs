@@ -2,14 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::{args, out};
+use bb::coverage::Coverage;
 use bb::onnx::OnnxValue;
-use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Runtime, TensorData, Value};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, ErrorKind, Module, Runtime, TensorData, Value};
 use bb_ir::Limits;
 use std::sync::Arc;
 
 /// A model compiled for a backend.
 pub(crate) struct Session {
     pub(crate) module: Module,
+    backend: BackendHandle,
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     /// The maximum size of an input, in bytes.
@@ -27,9 +29,13 @@ impl Session {
         rewriting: &args::Rewriting,
     ) -> Result<Session> {
         let runtime = backend.runtime().clone();
-        let executable = runtime.clone().compile(module.clone(), &compile_options(options, rewriting)?)?;
+        let executable = runtime
+            .clone()
+            .compile(module.clone(), &compile_options(options, rewriting)?)
+            .map_err(|error| with_missing(error.into(), backend, &module))?;
         let value_bytes = limits(options)?.value_bytes;
-        Ok(Session { module, runtime, executable, value_bytes, strict: options.strict })
+        let backend = backend.clone();
+        Ok(Session { module, backend, runtime, executable, value_bytes, strict: options.strict })
     }
 
     /// Copies host values to the backend.
@@ -52,12 +58,40 @@ impl Session {
         inputs.iter().zip(ports).map(upload).collect()
     }
 
-    /// Runs the model. The inputs are in the order of the ports.
+    /// Returns the error of a run. If the backend does not support a part of the model, the error lists all of these parts.
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        with_missing(error, &self.backend, &self.module)
+    }
+
+    /// Runs the model. The inputs are in the order of the ports. The error is passed to [`failed`](Self::failed), unless the
+    /// model is run again with other inputs.
     pub(crate) fn run(&self, inputs: &[Option<OnnxValue<TensorData>>]) -> Result<Vec<OnnxValue<TensorData>>> {
         let outputs = self.executable.run_items(&self.upload(inputs)?)?;
         let fetch = |item: &OnnxValue<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
         Ok(outputs.iter().map(fetch).collect::<std::result::Result<_, _>>()?)
     }
+}
+
+/// Lists all nodes that cannot run and advice, as `bb inspect` does, if the cause of an error is that the backend does not support a part
+/// of the model. Returns all other errors unchanged.
+fn with_missing(error: Error, backend: &BackendHandle, module: &Module) -> Error {
+    let is_unsupported =
+        error.of_bb().is_some_and(|error| backend.error_kind(error) == ErrorKind::Unsupported);
+    if !is_unsupported {
+        return error;
+    }
+    let coverage = Coverage::of(module, backend.runtime());
+    let missing = coverage.missing();
+    if missing.0.is_empty() {
+        return error;
+    }
+    // An error that only lists nodes adds nothing to the list.
+    let source = match error {
+        Error::Bb(bb::Error::Unsupported { .. }) => None,
+        other => Some(Box::new(other)),
+    };
+    let name = backend.name();
+    Error::Missing { backend: name, missing, advice: coverage.advice(name), source }
 }
 
 /// Loads a model within the limits of the options.

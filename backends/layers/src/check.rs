@@ -43,6 +43,16 @@ pub enum CheckError {
         /// The element of the backend's tensor.
         got: String,
     },
+    /// An element of a result of booleans is neither 0 nor 1.
+    #[error("result {index} of bool is {value} at element {at}, expected 0 or 1")]
+    Truth {
+        /// The index of the result.
+        index: usize,
+        /// The row-major index of the element.
+        at: usize,
+        /// The byte of the element.
+        value: u8,
+    },
     /// A result contains a NaN or an infinity although all operands are finite.
     #[error("result {index} has {value} at element {at}, and all operands are finite")]
     NotFinite {
@@ -56,7 +66,7 @@ pub enum CheckError {
 }
 
 /// Checks results against the rules of operations: their number, element types and shapes, and optionally that finite operands give no
-/// NaN and no infinity, and that the tensor of a constant has the constant's elements.
+/// NaN and no infinity, that booleans are 0 or 1, and that the tensor of a constant has the constant's elements.
 ///
 /// Inside the body of an operation, an infinity is no error, because for example the body of the hyperbolic tangent may take the logarithm
 /// of 0. A NaN is an error there if the primitive gives none for these operands: an exponential never does, a logarithm only if an operand is
@@ -70,7 +80,7 @@ pub struct Check<B> {
 }
 
 impl<B> Check<B> {
-    /// Checks the results of a backend. If `values`, also checks that elements are finite.
+    /// Checks the results of a backend. If `values`, also checks their elements.
     pub fn new(inner: B, values: bool) -> Check<B> {
         Check { inner, values }
     }
@@ -96,6 +106,16 @@ impl<B: InnerBackend> Check<B> {
             };
             (at, name)
         }))
+    }
+
+    /// Returns the index and the byte of the first boolean that is neither 0 nor 1; `None` if there is none.
+    fn first_no_truth(&self, x: &B::Tensor) -> Result<Option<(usize, u8)>, B::Error> {
+        if x.dtype() != DataType::Bool {
+            return Ok(None);
+        }
+        // `TensorData` refuses these bytes, so reading them back is an error.
+        let Err(error) = self.inner.to_host(x) else { return Ok(None) };
+        bool_byte(&self.inner, &error).map_or(Err(error), |found| Ok(Some(found)))
     }
 
     /// Returns whether a primitive gives no NaN for these finite operands, by its definition. Returns false for other operations.
@@ -141,6 +161,13 @@ impl<B: InnerBackend> bb::Layer for Check<B> {
         if let Some(expected) = expected {
             compare::<B>(spec, &expected, &results)?;
         }
+        if self.values {
+            for (index, y) in results.iter().enumerate() {
+                if let Some((at, value)) = self.first_no_truth(y)? {
+                    return Err(wrong(spec, CheckError::Truth { index, at, value }).into());
+                }
+            }
+        }
         if let (Some(constant), [y]) = (constant, &*results) {
             let difference = first_difference(&constant, &self.inner.to_host(y)?)?;
             if let Some(Difference { at, expected, got }) = difference {
@@ -176,6 +203,22 @@ fn all_finite<B: InnerBackend>(on: &Check<B>, operands: &[Option<B::Tensor>]) ->
     Ok(true)
 }
 
+/// Returns the index and the byte in an error about a boolean that is neither 0 nor 1.
+fn bool_byte<B: InnerBackend>(on: &B, error: &B::Error) -> Option<(usize, u8)> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let of_ir = match error.downcast_ref::<Error>().or_else(|| on.wrapped_in(error)) {
+            Some(Error::Ir(of_ir)) => Some(of_ir),
+            _ => error.downcast_ref(),
+        };
+        if let Some(bb_ir::Error::BoolByte { index, value }) = of_ir {
+            return Some((*index, *value));
+        }
+        cause = error.source();
+    }
+    None
+}
+
 /// Compares the results with the element types and shapes of the rule.
 fn compare<B: InnerBackend>(
     spec: &'static OpSpec,
@@ -208,8 +251,7 @@ fn find(x: &TensorData, has: impl Fn(f64) -> bool) -> Result<Option<(usize, f64)
 
 impl bb::RegisteredLayer for Check<Erased> {
     const NAME: &'static str = "check";
-    const ABOUT: &'static str =
-        "compares the types and extents of results with the rules, and finds the first NaN or infinity";
+    const ABOUT: &'static str = "compares the types and extents of results with the rules, and finds the first NaN, infinity or boolean other than 0 and 1";
     const OPTIONS: &'static [OpenOption] = &[OpenOption::Own(OwnOption::new(
         "values",
         OptionDefault::Bool(true),

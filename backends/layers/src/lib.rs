@@ -8,7 +8,7 @@
 //! | `log` | writes a line for each operation | `to`: a file; the default is standard error |
 //! | `metrics` | counts calls, elements and bytes, and measures time, by operation | |
 //! | `limit` | refuses operations beyond a limit | `calls`, `seconds`, `result`: bytes of one result; `memory`: bytes in use |
-//! | `check` | compares the types and extents of results with the rules, and finds the first NaN or infinity | `values` |
+//! | `check` | compares the types and extents of results with the rules, and finds the first NaN, infinity or boolean other than 0 and 1 | `values` |
 //! | `fault` | injects errors, delays, wrong extents, panics and the loss of the device | `kind`, `rate`, `at`, `seed`, `op`, `seconds` |
 //! | `record` | writes every operation, its operands and its results to a file | `to` |
 //!

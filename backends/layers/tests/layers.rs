@@ -152,6 +152,61 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
+/// Reads truth values back as 0 and 255, like a backend whose kernels write them so.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Truthy<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Truthy<B> {
+    fn to_host(&self, x: &B::Tensor) -> Result<TensorData, B::Error> {
+        let host = self.inner.to_host(x)?;
+        if host.dtype() != bb::DataType::Bool {
+            return Ok(host);
+        }
+        let truths: Vec<u8> =
+            host.unaligned_bytes().map_err(Error::from)?.iter().map(|x| x.wrapping_neg()).collect();
+        Ok(TensorData::adopt(host.dtype(), host.shape(), truths.into()).map_err(Error::from)?)
+    }
+}
+
+#[test]
+fn check_finds_a_truth_value_that_is_neither_0_nor_1_inside_a_graph() {
+    let trace = bb::export::ModelTrace::new(&[("x", bb::DataType::F32, &[3])], |on, inputs| {
+        use bb::Backend as _;
+        let negative = on.less(&inputs[0], &on.neg(&inputs[0])?)?;
+        Ok(vec![on.r#where(&negative, &inputs[0], &inputs[0])?])
+    });
+    let module = trace.unwrap().module(&bb::export::ExportOptions::default()).unwrap();
+    let run = |values| {
+        let checked = bb_layers::Check::new(Truthy { inner: bb_reference::Reference }, values);
+        let on = BackendHandle::start("checked", checked);
+        let program = on.compile(module.clone(), &CompileOptions::default())?;
+        program.run(&[Some(&on.tensor(&[3], &[1f32, -1.0, 2.0])?)])
+    };
+    let text = bb_core::error::causes(&run(true).unwrap_err());
+    let expected = "layer `check` failed in `less`: result 0 of bool is 255 at element 1, expected 0 or 1";
+    assert!(text.contains(expected), "{text}");
+    assert!(run(false).is_ok());
+}
+
+/// The options of a name are compared by their values, and an option that is not set has its default.
+#[test]
+fn names_that_write_a_default_or_another_order_open_the_same_instance() {
+    let owner = |name: &str| bb::backend(name).unwrap().owner();
+    assert_eq!(owner("check(values=true)+reference"), owner("check+reference"));
+    assert_ne!(owner("check(values=false)+reference"), owner("check+reference"));
+    assert_eq!(owner("limit(calls=05, seconds=2)+cpu"), owner("limit( seconds=2.0, calls=5 ) + cpu"));
+    let one = std::num::NonZeroUsize::MIN;
+    let options = bb::OpenOptions::default().with_threads(one);
+    let given = bb::backend_with("check+cpu", &options).unwrap();
+    assert_eq!(given.owner(), owner("check(values=true)+cpu(threads=1)"));
+    let combined = "first_of(check(values=true)+reference, cpu)";
+    assert_eq!(owner(combined), owner("first_of( check+reference,cpu )"));
+}
+
 /// Loses the infinities of constants.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]

@@ -4,6 +4,7 @@
 //! not return in time, the test fails and the new thread is abandoned.
 
 use super::Subject;
+use super::exit_guard::RunningTest;
 use super::watch::Watch;
 use bb_core::Backend;
 use std::panic::resume_unwind;
@@ -52,6 +53,7 @@ pub fn check_within<B: Backend + 'static>(
     let shared = watch.clone();
     // Panic messages contain the name of the thread.
     let title = std::thread::current().name().unwrap_or(name).to_owned();
+    let _running = RunningTest::begin(&title);
     let worker = std::thread::Builder::new().name(title).spawn(move || {
         // `end` must be dropped last, to report the end after the backend is dropped. Locals are dropped in reverse order.
         let _end = end;

@@ -13,6 +13,7 @@ mod bounded;
 mod call;
 pub mod cases;
 mod check;
+mod exit_guard;
 mod hint;
 mod host;
 mod nodes;

@@ -33,12 +33,13 @@ pub use node_part::NodePart;
 pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
-pub use wrong_result::WrongResult;
+pub(crate) use wrong_result::type_path;
+pub use wrong_result::{ResultMaker, WrongResult};
 
 use phrases::{
-    are, declared, declares, did_you_mean, for_other_values, linked_backends, linked_layers, nearest_of,
-    no_backend, no_folder, of_backend, options, partner, perhaps, quoted, renamed, returned, taken, through,
-    unavailable,
+    are, declared, declares, did_you_mean, for_other_values, layer_or_backend, linked_backends,
+    linked_layers, nearest_of, no_backend, no_folder, of_backend, one_backend, one_layer, options, partner,
+    perhaps, quoted, returned, taken, through, unavailable,
 };
 
 use crate::number::NumberError;
@@ -656,10 +657,29 @@ pub enum Error {
     },
 
     /// Two linked layers have the same name.
-    #[error("two linked layers are called `{name}`: rename one, or leave one out")]
+    #[error(
+        "two layers are called `{name}`: `{first}` and `{second}`; {}", one_layer(.first, .second), first = shown(.first), second = shown(.second)
+    )]
     DuplicateLayer {
         /// The name.
         name: &'static str,
+        /// The path of one layer.
+        first: &'static str,
+        /// The path of the other layer.
+        second: &'static str,
+    },
+
+    /// A linked layer and a linked backend have the same name.
+    #[error(
+        "a layer and a backend are called `{name}`: `{layer}` and `{backend}`; {}", layer_or_backend(.layer, .backend), layer = shown(.layer), backend = shown(.backend)
+    )]
+    LayerNamedAsBackend {
+        /// The name.
+        name: &'static str,
+        /// The path of the layer.
+        layer: &'static str,
+        /// The path of the backend.
+        backend: &'static str,
     },
 
     /// A backend that combines several backends got none.
@@ -926,7 +946,7 @@ pub enum Error {
 
     /// Two linked backends have the same name.
     #[error(
-        "two backends are called `{name}`: `{first}` and `{second}`; {}", renamed(), name = shown(.name), first = shown(.first), second = shown(.second)
+        "two backends are called `{name}`: `{first}` and `{second}`; {}", one_backend(.first, .second), name = shown(.name), first = shown(.first), second = shown(.second)
     )]
     DuplicateBackend {
         /// The name.

@@ -62,7 +62,7 @@ pub use contract::{CompileOptions, Module, PassSwitch, PassSwitches};
 pub use error::{
     BackendId, BackendOrigin, BoxError, BrokenPromise, BufferMismatch, BufferProblem, Error, InputMismatch,
     InputProblem, Internal, NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem,
-    ProblemList, TraceFault, Uncovered, WrongResult,
+    ProblemList, ResultMaker, TraceFault, Uncovered, WrongResult,
 };
 
 pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, compile_layer};

@@ -41,8 +41,8 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     // The model may have run already, to find inputs for it, so the measurement uses a new session.
     let start = Instant::now();
     let session = Session::new(&backend, trial.module, &options.model, &options.rewriting)?;
-    let values = session.upload(&given.items)?;
-    run(&session, &values)?;
+    let values = session.upload(&given.items).map_err(|error| session.failed(error))?;
+    run(&session, &values).map_err(|error| session.failed(error))?;
     let prepare = start.elapsed().as_secs_f64();
     let warm_up = repeat(&options.warmup, || run(&session, &values))?.len();
     let amount = options.seconds.map_or(Amount::Runs(options.runs as usize), Amount::Seconds);

@@ -48,7 +48,7 @@ pub(super) fn saved(options: &args::Compare, outputs: &Path) -> Result<ExitCode>
     let mut all_equal = true;
     let mut records = Vec::new();
     for set in sets(&session, options, outputs)? {
-        let got = session.run(&set.inputs)?;
+        let got = session.run(&set.inputs).map_err(|error| session.failed(error))?;
         let compared = compare_set(&session, &set, got, tolerance)?;
         let equal = !compared.iter().any(|output| matches!(output.verdict, Verdict::Differs(_)));
         all_equal &= equal;

@@ -83,7 +83,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     }
     missing.iter().try_for_each(|port| random::check(port, &ranges))?;
     let maker = Maker { session, ports, items, ranges, seed: options.random.unwrap_or(1) };
-    maker.complete(&extents)
+    maker.complete(&extents).map_err(|error| session.failed(error))
 }
 
 /// The parameters for generating random inputs.

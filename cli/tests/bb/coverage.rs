@@ -36,11 +36,12 @@ fn an_unknown_operator_is_reported_with_a_similar_name() {
     let folder = folder("unknown-operator");
     let nodes = vec![node("Rellu", &["x"], &["a"]), node("Upsample", &["a"], &["y"])];
     let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
-    for command in [&["run", &path, "--random", "1"][..], &["inspect", &path]] {
+    for command in [&["run", &path, "--random", "1"][..], &["bench", &path], &["inspect", &path]] {
         let ended = bb(command);
         assert_eq!(ended.code(), 1);
         let text = format!("{}{}", ended.out, ended.err);
         for part in [
+            "cannot run on `cpu`: \n",
             "`Rellu_a` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest name is `Relu`\n",
             "`Upsample_y` is `Upsample` of `ai.onnx` 23: `ai.onnx` took it away with opset 10\n",
         ] {

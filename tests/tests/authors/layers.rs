@@ -361,7 +361,13 @@ bb::register_layer!(Namesake);
 
 #[test]
 fn two_layers_of_one_name_are_an_error() {
-    assert!(matches!(bb::backend("twice+cpu"), Err(bb::Error::DuplicateLayer { name: "twice" })));
+    let error = bb::backend("twice+cpu").unwrap_err();
+    assert!(matches!(error, bb::Error::DuplicateLayer { name: "twice", .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "two layers are called `twice`: `authors::layers::Namesake` and `authors::layers::Namesake`; register the type once, and \
+         link one version of the crate `authors`: `cargo tree --duplicates` lists the versions"
+    );
 }
 
 /// Refuses graphs of more than some nodes, and compiles the others without fused operations.

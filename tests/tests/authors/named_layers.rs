@@ -216,3 +216,72 @@ fn a_layer_whose_hook_calls_itself_is_an_error() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+/// Counts the calls of the methods that get graphs.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Graphs<B> {
+    inner: B,
+    calls: Arc<Mutex<Vec<&'static str>>>,
+}
+
+type Tensors<B> = std::collections::HashMap<String, <B as bb::Backend>::Tensor>;
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Graphs<B> {
+    fn execute(
+        &self,
+        graph: &bb::GraphProto,
+        inputs: Tensors<B>,
+        attrs: bb::BackendAttrs<'_>,
+    ) -> Result<Tensors<B>, B::Error> {
+        self.calls.lock().unwrap().push("execute");
+        self.inner.execute(graph, inputs, attrs)
+    }
+
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn bb::Executable<Self>>, B::Error> {
+        self.calls.lock().unwrap().push("compile");
+        bb::compile_layer(self, module, options)
+    }
+
+    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<B::Tensor, B::Error> {
+        self.calls.lock().unwrap().push("materialize_from_wire");
+        self.inner.materialize_from_wire(type_hash, bytes)
+    }
+}
+
+#[test]
+fn an_inner_layer_of_a_stack_gets_graphs_like_the_outermost_one() {
+    let calls: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let inner = || Graphs { inner: Erased::new(Cpu::new()), calls: calls.clone() };
+    let called = |on: BackendHandle| {
+        let graph = bb::trace(&[("x", DataType::F32, &[2])], |on, inputs| {
+            Ok(vec![bb::Backend::neg(on, &inputs[0])?])
+        });
+        let graph = graph.unwrap();
+        let input = graph.input[0].name().to_owned();
+        let module = Module::from_graph(&graph, &[], &[]).unwrap();
+        let x = on.tensor(&[2], &[1f32, -2.0]).unwrap();
+        let elements = |y: &bb::Value| on.to_host(y).unwrap().as_slice::<f32>().unwrap().to_vec();
+        let program = on.compile(module.clone(), &CompileOptions::default()).unwrap();
+        assert_eq!(elements(&program.run(&[Some(&x)]).unwrap()[0]), [-1.0, 2.0]);
+        let checked = bb::CheckedGraph::new(module).unwrap();
+        let inputs = [(input, x)].into();
+        let answer = on.runtime().clone().dispatch_checked(&checked, inputs, bb::BackendAttrs::default());
+        let results = answer.wait().unwrap();
+        assert_eq!(elements(results.values().next().unwrap()), [-1.0, 2.0]);
+        std::mem::take(&mut *calls.lock().unwrap())
+    };
+    let outermost = called(BackendHandle::start("graphs", inner()));
+    assert_eq!(outermost, ["compile", "execute"]);
+    let stack = |layer: Erased| BackendHandle::start("stack", Passing { inner: layer });
+    assert_eq!(called(stack(Erased::new(inner()))), outermost);
+    assert_eq!(called(stack(Erased::new(Passing { inner: Erased::new(inner()) }))), outermost);
+    // The layer passes `execute` on, too, if another layer calls it.
+    let over = Graphs { inner: Erased::new(Passing { inner: inner() }), calls: calls.clone() };
+    assert_eq!(called(BackendHandle::start("over", over)), ["compile", "compile", "execute", "execute"]);
+}

@@ -416,6 +416,27 @@ fn a_call_that_never_returns_fails_with_its_operands() {
     run(bb::conformance::cases::add);
 }
 
+/// The test runs its own program again, because the backend ends the process.
+#[cfg(unix)]
+#[test]
+fn a_backend_that_ends_the_process_fails_the_program() {
+    const NAME: &str = "suite::a_backend_that_ends_the_process_fails_the_program";
+    const AGAIN: &str = "BB_ENDS_THE_PROCESS";
+    fn ending() -> Tampered {
+        Tampered(|op, _, _| if op == Primitive::Exp { std::process::exit(0) } else { None })
+    }
+    if std::env::var_os(AGAIN).is_some() {
+        bb::conformance::check_case("add", ending, bb::conformance::cases::add);
+        bb::conformance::check_case("exp", ending, bb::conformance::cases::exp);
+        return;
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = again.args([NAME, "--exact"]).env(AGAIN, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{text}");
+    assert!(text.contains("the process exits while tests of `bb::conformance!` run ("), "{text}");
+}
+
 #[test]
 fn a_declared_type_that_an_operation_lacks_points_at_the_declaration() {
     let narrow: Hook =

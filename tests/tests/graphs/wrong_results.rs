@@ -100,3 +100,45 @@ fn a_wrong_output_of_a_whole_graph_is_an_error() {
     let text = crate::refused::causes(&run(&on, module(false)).unwrap_err());
     assert!(text.contains("is f32[1, 2], expected f32[2]"), "{text}");
 }
+
+/// Gives products another dimension.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Raising<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: bb::InnerBackend> bb::Layer for Raising<B> {
+    fn mul(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.inner.reshape(&self.inner.mul(a, b)?, &[1, 2])
+    }
+}
+
+/// Passes all operations on.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Outer<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: bb::InnerBackend> bb::Layer for Outer<B> {
+    fn neg(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.inner.neg(x)
+    }
+}
+
+#[test]
+fn a_wrong_result_of_a_layer_names_the_layer_and_the_backend() {
+    let erased = bb::Erased::new(Raising { inner: bb::Erased::new(Reference) });
+    for on in [
+        BackendHandle::start("raising", Raising { inner: Reference }),
+        BackendHandle::start("outer", Outer { inner: Raising { inner: Reference } }),
+        BackendHandle::start("erased", Outer { inner: erased }),
+    ] {
+        let text = crate::refused::causes(&run(&on, module(false)).unwrap_err());
+        let expected = "result 0 of `mul` is f32[1, 2], expected f32[2]: the layer `Raising` on the backend `Reference` computed it";
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -211,7 +211,8 @@ fn two_backends_of_one_name_are_refused_with_both_paths() {
         assert_eq!(
             error.to_string(),
             "two backends are called `reference`: `one::Reference` and `two::Reference`; \
-             rename one with `#[bb(name = \"...\")]`, or link one alone"
+             write `#[bb(name = \"another-name\")]` above one of these types, or link only one of the crates: \
+             remove the line `use one as _;` or `use two as _;`"
         );
     }
     assert!(registry.backends().is_err());

@@ -7,6 +7,7 @@ use super::outcome::{examined, outcome};
 use super::report::{Case, Outcome, Report};
 use super::{Failure, find};
 use crate::Call;
+use crate::exit_guard::RunningTest;
 use crate::hint::{TypesDeclaration, hint};
 use crate::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use bb_core::error::causes;
@@ -72,6 +73,7 @@ impl Suite {
     /// If a case fails, with a list of the failures; or if no case is selected.
     #[track_caller]
     pub fn check(&self) {
+        let _running = RunningTest::begin(std::thread::current().name().unwrap_or("onnx"));
         let (ran, took) = timed(|| self.run_timed());
         let (report, times) = match ran {
             Ok(ran) => ran,

@@ -142,6 +142,13 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { asking: self.asking.map(|(reached, _)| (reached, Some(BackendPlace::of(on)))), ..self }
     }
 
+    /// Returns the attributes for a backend that replaces `on` in this call. The backend gets them by [`asked_of`](Self::asked_of). If the
+    /// call is about the methods of another backend, the default methods of the new backend run as usual.
+    pub(crate) fn handed_on_by<B: ?Sized>(self, on: &B) -> BackendAttrs<'a> {
+        let asking = self.asking.filter(|(_, place)| *place == Some(BackendPlace::of(on)));
+        BackendAttrs { asking, ..self }
+    }
+
     /// Fails if only an overridden method may run the call. Default methods call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match self.asking {

@@ -288,6 +288,13 @@ macro_rules! contract {
                 self.types().is_all()
             }
 
+            /// Returns the part of the program that computes an operation, for errors about its results. Layers override this.
+            #[doc(hidden)]
+            fn maker_of(&self, spec: &'static bb_ir::op::OpSpec) -> crate::ResultMaker {
+                let _any = spec;
+                crate::ResultMaker::backend::<Self>()
+            }
+
             /// Returns whether the backend passes graphs on, unchanged, to the backend at this address whose type has
             /// this name. Layers override this, so that the inner backend uses the plans of the runtime that runs the
             /// layer.

@@ -92,6 +92,11 @@ impl CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
 
+    /// Returns the flag that the default `compile` of this backend sets, if only an overridden `compile` may serve the call.
+    pub(crate) fn asking_about<B: ?Sized>(&self, on: &B) -> Option<&Arc<AtomicBool>> {
+        self.asking.as_ref().filter(|(_, place)| *place == BackendPlace::of(on)).map(|(reached, _)| reached)
+    }
+
     /// Fails if only an overridden `compile` may serve the call. The defaults call this first.
     pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
         match &self.asking {

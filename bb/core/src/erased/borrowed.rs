@@ -2,7 +2,7 @@
 
 use super::{ErasedError, ErasedTensor, Kernels, foreign, own};
 use crate::contract::{FamilyTable, OpSet, mapped};
-use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Outputs, Tensor};
+use crate::{Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Outputs, ResultMaker, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
@@ -114,6 +114,10 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.on.runs_primitive(op)
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.on.maker_of(spec)
     }
 
     fn execute(

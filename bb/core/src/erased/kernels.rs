@@ -1,12 +1,11 @@
 //! The calls that type-erased backends support.
 
 use super::{ErasedError, ErasedTensor};
-use crate::contract::OnnxValue;
-use crate::contract::OpSet;
+use crate::contract::{OnnxValue, OpSet, copy_from_host};
 use crate::measure::Profile;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, KernelOperands, Module, Outputs, Port,
-    PrepareStep, ResultBuffer, service,
+    PrepareStep, ResultBuffer, ResultMaker, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -99,6 +98,11 @@ pub trait Kernels: Send + Sync {
     /// Copies a tensor to the host.
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
 
+    /// Copies a tensor into memory of the caller ([`Backend::read_into`](crate::Backend::read_into)).
+    fn read_into(&self, x: &ErasedTensor, into: &mut [u8]) -> Result<(), ErasedError> {
+        Ok(copy_from_host(&self.to_host(x)?, into)?)
+    }
+
     /// Returns the element types that the backend supports.
     fn types(&self) -> DataTypes;
 
@@ -135,6 +139,12 @@ pub trait Kernels: Send + Sync {
     fn runs_primitive(&self, op: Primitive) -> bool {
         let _any = op;
         true
+    }
+
+    /// Returns the part of the program that computes an operation ([`Backend::maker_of`](crate::Backend::maker_of)).
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        let _any = spec;
+        ResultMaker::BACKEND
     }
 
     /// Prepares a step of a plan ([`Backend::prepare`](crate::Backend::prepare)).

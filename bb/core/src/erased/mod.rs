@@ -24,7 +24,7 @@ pub(crate) use plans::{KeepsPlans, Plans, narrowed_plans, plans_of};
 pub(crate) use tensor::AnyTensor;
 pub use tensor::{ErasedError, ErasedTensor, boxed, foreign, own};
 
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, ResultMaker, Tensor};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataTypes, TensorData};
 use smallvec::SmallVec;
@@ -92,6 +92,10 @@ impl Backend for ErasedBackend<'_> {
 
     fn has_every_type(&self) -> bool {
         !self.0.refuses_types()
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.0.maker_of(spec)
     }
 }
 

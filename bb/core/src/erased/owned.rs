@@ -6,7 +6,8 @@ use crate::contract::{FamilyTable, OnnxValue, OpSet, catch};
 use crate::measure::Profile;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Kernel,
-    KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, ResultBuffer, Tensor, service,
+    KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, ResultBuffer, ResultMaker, Tensor,
+    service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -65,6 +66,11 @@ impl<B: Backend> Kernels for Owned<B> {
         self.borrowed().to_host(x)
     }
 
+    fn read_into(&self, x: &ErasedTensor, into: &mut [u8]) -> Result<(), ErasedError> {
+        let typed = x.get::<B::Tensor>().ok_or_else(|| foreign("read_into", 0))?;
+        self.backend.read_into(&typed, into).map_err(own::<B>)
+    }
+
     fn types(&self) -> DataTypes {
         self.backend.types()
     }
@@ -91,6 +97,10 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.backend.runs_primitive(op)
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.backend.maker_of(spec)
     }
 
     fn execute(

@@ -102,6 +102,7 @@ impl Error {
             | Error::UnusedPin { .. }
             | Error::NoOutputs
             | Error::DuplicateLayer { .. }
+            | Error::LayerNamedAsBackend { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }
             | Error::UnknownBackendType { .. }

@@ -45,12 +45,43 @@ pub(super) fn linked_backends(linked: &[String]) -> String {
     }
 }
 
-/// Returns advice on renaming a backend.
-pub(super) fn renamed() -> &'static str {
-    match DoorAdvice::given() {
-        Some(_) => "rename one, or use one alone",
-        None => "rename one with `#[bb(name = \"...\")]`, or link one alone",
+/// Returns advice for two linked backends of one name. The paths of their types are given, with versions if the paths are equal.
+pub(super) fn one_backend(first: &str, second: &str) -> String {
+    one_of("`#[bb(name = \"another-name\")]` above one of these types", first, second)
+}
+
+/// Returns advice for two linked layers of one name. The paths of their types are given.
+pub(super) fn one_layer(first: &str, second: &str) -> String {
+    one_of("another `NAME` in the `impl bb::RegisteredLayer` of one of these types", first, second)
+}
+
+/// Returns advice for a layer and a backend of one name. The paths of their types are given.
+pub(super) fn layer_or_backend(layer: &str, backend: &str) -> String {
+    let rename = "another `NAME` in the `impl bb::RegisteredLayer` of the layer, or `#[bb(name = \"another-name\")]` above the backend";
+    one_of(rename, layer, backend)
+}
+
+/// Returns advice to rename one of two types, or to link only one of them. Only authors in Rust write `rename`.
+fn one_of(rename: &str, first: &str, second: &str) -> String {
+    let path = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    let [one, other] = [first, second].map(|text| text.split("::").next().unwrap_or(text));
+    if path(first) == path(second) {
+        return format!(
+            "register the type once, and link one version of the crate `{}`: `cargo tree --duplicates` lists the versions",
+            shown(one)
+        );
     }
+    let rename = match DoorAdvice::given() {
+        Some(_) => "rename one".to_owned(),
+        None => format!("write {rename}"),
+    };
+    if one == other {
+        return rename;
+    }
+    let [one, other] = [one, other].map(shown);
+    format!(
+        "{rename}, or link only one of the crates: remove the line `use {one} as _;` or `use {other} as _;`"
+    )
 }
 
 /// Lists the linked layers, and explains how to link the layers of `bb`.
@@ -190,5 +221,27 @@ pub(super) fn taken(name: &str, by: &str, added: bool) -> String {
         (Some(_), _) => ": choose another name".to_owned(),
         (None, true) => format!(" by `{}`: remove that one before, or choose another name", shown(by)),
         (None, false) => format!(" by `{}`: choose another name", shown(by)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_types_of_one_name_are_renamed_or_linked_singly() {
+        let unlink = "or link only one of the crates: remove the line `use one as _;` or `use two as _;`";
+        assert_eq!(
+            one_backend("one::Chip", "two::Chip"),
+            format!("write `#[bb(name = \"another-name\")]` above one of these types, {unlink}")
+        );
+        assert_eq!(
+            one_layer("one::Log", "one::other::Log"),
+            "write another `NAME` in the `impl bb::RegisteredLayer` of one of these types"
+        );
+        let mixed = layer_or_backend("one::Log", "two::Chip");
+        assert!(mixed.ends_with(unlink) && mixed.contains("above the backend"), "{mixed}");
+        let versions = one_backend("one::Chip 1.0.0", "one::Chip 2.0.0");
+        assert!(versions.contains("link one version of the crate `one`"), "{versions}");
     }
 }

@@ -237,6 +237,10 @@ macro_rules! __layer_backend {
                 $crate::Backend::runs_primitive($crate::Delegate::inner(self), op)
             }
 
+            fn maker_of(&self, spec: &'static $crate::ir::op::OpSpec) -> $crate::ResultMaker {
+                $crate::__private::layer::maker_of($crate::__private::layer::as_layer(self), spec)
+            }
+
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
                 $crate::__private::layer::runs_whole_graphs($crate::__private::layer::as_layer(self))
             }

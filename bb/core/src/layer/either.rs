@@ -159,6 +159,10 @@ macro_rules! __either {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_primitive(on, op) ),+ }
             }
 
+            fn maker_of(&self, spec: &'static $crate::ir::op::OpSpec) -> $crate::ResultMaker {
+                match self { $( Self::$variant(on) => $crate::Backend::maker_of(on, spec) ),+ }
+            }
+
             fn runs_whole_graphs(&self) -> $crate::__private::bool {
                 match self { $( Self::$variant(on) => $crate::Backend::runs_whole_graphs(on) ),+ }
             }
@@ -348,6 +352,20 @@ macro_rules! __either {
                             $tensor::$variant(::core::clone::Clone::clone(y))
                         };
                         $crate::__private::Result::Ok(results.iter().map(|y| y.map(wrap)).collect())
+                    } )+
+                    #[allow(unreachable_patterns, reason = "an enum may have one variant")]
+                    _ => $crate::__private::Result::Err($crate::__private::layer::either::other_variant().into()),
+                }
+            }
+
+            fn plan_ahead(
+                &self,
+                on: &$any,
+                inputs: &[$crate::__private::Option<($crate::DataType, &[usize])>],
+            ) -> $crate::__private::Result<(), $error> {
+                match (self, on) {
+                    $( (Self::$variant(compiled), $any::$variant(on)) => {
+                        compiled.plan_ahead(on, inputs).map_err($error::$variant)
                     } )+
                     #[allow(unreachable_patterns, reason = "an enum may have one variant")]
                     _ => $crate::__private::Result::Err($crate::__private::layer::either::other_variant().into()),

@@ -1,12 +1,14 @@
 //! Wraps a backend of any type into one type, for layers that are chosen at run time.
 
 use super::InnerBackend;
+use super::erased_graph::ErasedGraph;
 use crate::contract::{CompileOptions, Module};
 use crate::erased::RunsBodies;
 use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::narrow::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::{
-    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, service,
+    Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, Executable, Kernel, KernelOperands,
+    Outputs, PrepareStep, ResultMaker, service,
 };
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -97,6 +99,10 @@ impl Backend for Erased {
         self.kernels.runs_primitive(op)
     }
 
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.kernels.maker_of(spec)
+    }
+
     fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
         self.kernels.declines(graph, node)
     }
@@ -113,16 +119,36 @@ impl Backend for Erased {
         self.kernels.to_host(x)
     }
 
+    fn read_into(&self, x: &ErasedTensor, into: &mut [u8]) -> Result<(), ErasedError> {
+        self.kernels.read_into(x, into)
+    }
+
+    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
+        self.kernels.materialize(type_hash, bytes)
+    }
+
+    fn stands_on(&self, backend: *const (), ty: &str) -> bool {
+        self.kernels.is(backend, ty)
+    }
+
     fn execute(
         &self,
         graph: &GraphProto,
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
-        match self.kernels.runs_whole_graphs() {
-            true => self.kernels.execute(graph, inputs, attrs),
-            false => crate::plan::execute(self, graph, inputs, attrs),
-        }
+        self.kernels.execute(graph, inputs, attrs.handed_on_by(self))
+    }
+
+    /// The wrapped backend may answer later, by its own handle.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+        _completion: CompletionHandle<HashMap<String, ErasedTensor>, ErasedError>,
+    ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
+        self.kernels.dispatch(graph, inputs, attrs.handed_on_by(self))
     }
 
     fn compile(
@@ -130,10 +156,8 @@ impl Backend for Erased {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Box<dyn Executable<Self>>, ErasedError> {
-        match self.kernels.runs_whole_graphs() {
-            true => crate::plan::compile_whole_graph(self, module, options),
-            false => crate::plan::compile(self, module, options),
-        }
+        let compiled = self.kernels.compile(module, options, options.asking_about(self))?;
+        Ok(Box::new(ErasedGraph(compiled)))
     }
 
     fn prepare(

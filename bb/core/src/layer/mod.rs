@@ -14,6 +14,7 @@ mod call;
 mod derived;
 pub mod either;
 mod erased;
+mod erased_graph;
 mod natives;
 mod passed;
 mod prepared;
@@ -35,6 +36,7 @@ use crate::ext::OpSet;
 use crate::service::{DeviceInfo, Kernels, Lifecycle, Memory};
 use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,
+    ResultMaker,
 };
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, Node};
@@ -215,6 +217,15 @@ pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     passes && (is_inner || inner.stands_on(backend, ty))
 }
 
+/// Returns the part of the program that computes an operation of a layer: the layer if it overrides the operation.
+pub fn maker_of<L: Layer>(on: &L, spec: &'static OpSpec) -> ResultMaker {
+    let inner = on.inner().maker_of(spec);
+    match observes::<L>() || writes::<L>(spec) {
+        true => ResultMaker::layer::<L>(inner),
+        false => inner,
+    }
+}
+
 /// Returns whether the layer overrides [`Layer::operation`], so that all operations go through it.
 pub(crate) const fn observes<L: Layer>() -> bool {
     has(L::METHODS, "operation")
@@ -334,9 +345,9 @@ macro_rules! layers {
                 self.inner().read_into(x, into)
             }
 
-            /// Does the same as [`Backend::execute`]. If no operation is written and the inner backend runs whole
-            /// graphs, the default passes the graph to it; otherwise the default runs the plan that
-            /// [`compile`](Self::compile) returns.
+            /// Does the same as [`Backend::execute`]. The default passes the graph to the inner backend if neither an
+            /// operation nor [`compile`](Self::compile) is written, or if no operation is written and the inner backend
+            /// runs whole graphs. Otherwise the default runs the plan that [`compile`](Self::compile) returns.
             ///
             /// # Errors
             ///
@@ -347,8 +358,9 @@ macro_rules! layers {
                 inputs: Named<LayerTensor<Self>>,
                 attrs: BackendAttrs<'_>,
             ) -> Result<Named<LayerTensor<Self>>, LayerError<Self>> {
-                if !const { writes_operations::<Self>() } && self.inner().runs_whole_graphs() {
-                    return self.inner().execute(graph, inputs, attrs.asked_of(self.inner()));
+                if const { passes_graphs::<Self>() } || runs_whole_graphs(self) {
+                    let attrs = attrs.handed_on_by(self).asked_of(self.inner());
+                    return self.inner().execute(graph, inputs, attrs);
                 }
                 crate::plan::execute(self, graph, inputs, attrs)
             }
@@ -363,7 +375,10 @@ macro_rules! layers {
                 completion: CompletionHandle<Named<LayerTensor<Self>>, LayerError<Self>>,
             ) -> ContractResponse<Named<LayerTensor<Self>>, LayerError<Self>> {
                 match const { passes_graphs::<Self>() } {
-                    true => self.inner().dispatch(graph, inputs, attrs.asked_of(self.inner()), completion),
+                    true => {
+                        let attrs = attrs.handed_on_by(self).asked_of(self.inner());
+                        self.inner().dispatch(graph, inputs, attrs, completion)
+                    }
                     false => ContractResponse::Now(Layer::execute(self, &graph, inputs, attrs)),
                 }
             }

@@ -5,6 +5,7 @@ use crate::contract::OnnxValue;
 use crate::contract::{CompileOptions, Module};
 use crate::measure::Profile;
 use crate::{Executable, Port, ResultBuffer, RunOptions};
+use bb_ir::DataType;
 use std::collections::HashMap;
 
 /// A graph that the inner backend compiled, as an executable of the layer.
@@ -69,6 +70,10 @@ impl<L: Layer> Executable<L> for Passed<L> {
         outputs: &mut [(&str, &mut ResultBuffer<'_>)],
     ) -> Result<(), LayerError<L>> {
         self.0.run_named_into(on.inner(), inputs, outputs)
+    }
+
+    fn plan_ahead(&self, on: &L, inputs: &[Option<(DataType, &[usize])>]) -> Result<(), LayerError<L>> {
+        self.0.plan_ahead(on.inner(), inputs)
     }
 
     fn compiled_module(&self) -> Result<Option<Module>, LayerError<L>> {

@@ -3,7 +3,7 @@
 use super::{Holding, NarrowTensor, NarrowedGraph, Range, needs_no_narrowing};
 use crate::erased::TensorPlace;
 use crate::erased::range::{Ranged, Reach, only_moves, reach, values};
-use crate::error::{NarrowError, WrongResult};
+use crate::error::{NarrowError, ResultMaker, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
     Backend, BackendAttrs, BoxError, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
@@ -12,7 +12,7 @@ use crate::{
 use bb_ir::convert::{self, Rounding};
 use bb_ir::graph::{Graph, Node};
 use bb_ir::infer;
-use bb_ir::op::{Param, Primitive};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -169,7 +169,8 @@ impl<'a> NarrowedOn<'a> {
         let held = self.holding.of(dtype).unwrap_or(dtype);
         match results.iter().enumerate().find(|(_, y)| y.dtype() != held) {
             Some((index, y)) => {
-                Err(WrongResult::of_type(op.spec().method, index, held, (y.dtype(), y.shape())).into())
+                let (spec, got) = (op.spec(), (y.dtype(), y.shape()));
+                Err(WrongResult::of_type(spec.method, index, held, got, self.kernels.maker_of(spec)).into())
             }
             None => Ok(results),
         }
@@ -356,6 +357,10 @@ impl Backend for NarrowedOn<'_> {
 
     fn runs_primitive(&self, op: Primitive) -> bool {
         self.kernels.runs_primitive(op)
+    }
+
+    fn maker_of(&self, spec: &'static OpSpec) -> ResultMaker {
+        self.kernels.maker_of(spec)
     }
 
     /// Prepares a step if the backend has the types of its operands and results.

@@ -120,7 +120,8 @@ impl<'a> Kernel<NarrowedOn<'a>> for NarrowKernel {
         };
         match results.iter().enumerate().find(|(_, y)| y.dtype() != dtype) {
             Some((index, y)) => {
-                Err(WrongResult::of_type(self.spec.method, index, dtype, (y.dtype(), y.shape())).into())
+                let (op, got) = (self.spec.method, (y.dtype(), y.shape()));
+                Err(WrongResult::of_type(op, index, dtype, got, on.device().maker_of(self.spec)).into())
             }
             None => Ok(results.into_iter().map(|y| NarrowTensor::device(dtype, y, None)).collect()),
         }

@@ -4,9 +4,10 @@
 //! operation that reads it.
 
 use super::lir::{Instruction, Plan};
-use crate::error::{TraceFault, WrongResult};
+use crate::error::{ResultMaker, TraceFault, WrongResult};
 use crate::trace::{Trace, TraceValue, Varying};
 use crate::{Error, Tensor};
+use bb_ir::op::OpSpec;
 use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 
@@ -50,7 +51,14 @@ impl Claim {
     /// Returns the error for a result of another type. If the plan was loaded from a file, the error blames the file, because
     /// it may be wrong instead of the result.
     #[cold]
-    pub(super) fn wrong<T: Tensor>(&self, op: &str, index: usize, x: &T, is_loaded: bool) -> Error {
+    pub(super) fn wrong<T: Tensor>(
+        &self,
+        op: &str,
+        index: usize,
+        x: &T,
+        is_loaded: bool,
+        maker: ResultMaker,
+    ) -> Error {
         if is_loaded {
             return other_result(x, self.dtype, Some(&self.shape));
         }
@@ -62,7 +70,7 @@ impl Claim {
             expected_shape: self.shape.iter().enumerate().map(known).collect(),
             got: x.dtype(),
             got_shape: Shape::from_slice(x.shape()),
-            maker: "backend",
+            maker,
         }))
     }
 }
@@ -99,7 +107,7 @@ impl Claims {
         }
     }
 
-    /// Compares the results of an instruction with their known types.
+    /// Compares the results of an instruction with their known types. `maker` returns the part of the program that computes an operation.
     ///
     /// # Errors
     ///
@@ -110,11 +118,13 @@ impl Claims {
         at: usize,
         instruction: &Instruction,
         results: &[T],
+        maker: impl FnOnce(&'static OpSpec) -> ResultMaker,
     ) -> Result<(), Error> {
         let claims = self.all.get(at).map_or(&[][..], |claims| claims);
         for (index, (x, claim)) in results.iter().zip(claims).enumerate() {
             if !claim.holds(x) {
-                return Err(claim.wrong(instruction.operation.name(), index, x, self.is_loaded));
+                let maker = instruction.operation.spec().map_or(ResultMaker::BACKEND, maker);
+                return Err(claim.wrong(instruction.operation.name(), index, x, self.is_loaded, maker));
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::target::Target;
 use crate::contract::{bytes_of, contained, inside};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
-use crate::{Backend, Error, Outputs, RunOptions, Tensor};
+use crate::{Backend, Error, Outputs, ResultMaker, RunOptions, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
@@ -309,7 +309,9 @@ impl Making<'_> {
         for (index, (&value, tensor)) in step.outputs.iter().zip(results.map_err(named)?).enumerate() {
             let claim = Claim::of(&self.traced.recorded, value, true)?;
             if !claim.holds(&tensor) {
-                let wrong = claim.wrong(step.operation.name(), index, &tensor, self.traced.is_loaded);
+                let maker = step.operation.spec().map_or(ResultMaker::BACKEND, |spec| on.0.maker_of(spec));
+                let op = step.operation.name();
+                let wrong = claim.wrong(op, index, &tensor, self.traced.is_loaded, maker);
                 return Err(named(wrong.into()));
             }
             if *readers.get(value)? > 0 {

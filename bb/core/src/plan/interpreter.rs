@@ -141,7 +141,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
                 running = at;
                 let results = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch)?;
                 if !self.claims.holds_one(at, &results) {
-                    self.claims.check(at, instruction, &results)?;
+                    self.claims.check(at, instruction, &results, |spec| on.backend.maker_of(spec))?;
                 }
                 self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger)?;
             }

@@ -17,7 +17,7 @@ use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,
 };
-use crate::{Backend, BackendAttrs, Error, GraphCache};
+use crate::{Backend, BackendAttrs, Error, GraphCache, ResultMaker};
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
 use bb_ir::proto::{GraphProto, ValueInfoProto, type_proto};
@@ -277,7 +277,9 @@ impl SegmentPart {
                     let result = results.remove(name);
                     let result = result.ok_or_else(|| Error::missing_output(name, &results))?;
                     if !claim.holds(&result) {
-                        return Err(claim.wrong("execute", index, &result, false).into());
+                        return Err(claim
+                            .wrong("execute", index, &result, false, ResultMaker::BACKEND)
+                            .into());
                     }
                     state.ledger.result(&result)?;
                     slots.set(*value, Some(result))?;
@@ -313,7 +315,8 @@ impl SegmentPart {
                 let results = on.0.primitive(op, &operands, &step.params)?;
                 for (index, (result, claim)) in results.iter().zip(claims).enumerate() {
                     if !claim.holds(result) {
-                        return Err(claim.wrong(op.spec().method, index, result, false).into());
+                        let maker = on.0.maker_of(op.spec());
+                        return Err(claim.wrong(op.spec().method, index, result, false, maker).into());
                     }
                 }
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;

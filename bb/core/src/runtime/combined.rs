@@ -1,5 +1,6 @@
 //! Names of backends that combine several backends: `first_of(gpu, cpu)`.
 
+use super::instance_name::InstanceName;
 use super::stack::Stacked;
 use super::{BackendHandle, OpenOptions, Registry, named, start::start_inner};
 use crate::layer::{Erased, InnerBackend, interned};
@@ -73,8 +74,8 @@ impl CombinedRegistration {
         inventory::iter::<CombinedRegistration>.into_iter().find(|combined| combined.name == first.trim())
     }
 
-    /// Opens the backends in a name, and starts the backend that combines them. Callers with the same name and options
-    /// share one instance.
+    /// Opens the backends in a name, and starts the backend that combines them. Callers whose names and
+    /// options have the same [`InstanceName`] share one instance.
     pub(super) fn open(
         &self,
         registry: &Registry,
@@ -82,7 +83,7 @@ impl CombinedRegistration {
         name: &str,
         options: &OpenOptions,
     ) -> Result<BackendHandle, Error> {
-        stacked.kept(name, options, || {
+        stacked.kept(InstanceName::of(registry, name, options), || {
             let members = members(registry, name, options)?;
             (self.start)(interned(name.to_owned()), members)
         })

@@ -17,6 +17,7 @@ mod families;
 mod fingerprints;
 mod generic;
 mod handle;
+mod instance_name;
 mod instances;
 mod loaded;
 mod methods;

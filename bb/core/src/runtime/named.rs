@@ -88,6 +88,16 @@ pub(super) fn tidy(name: &str) -> String {
     stack(name).into_iter().map(part).collect::<Vec<_>>().join("+")
 }
 
+/// Returns the name of a backend or a layer with a device and options: `gpu:1(threads=2,tile=64)`.
+pub(super) fn spelled(name: &str, options: &OpenOptions) -> String {
+    let place = options.device.as_ref().map_or_else(|| name.to_owned(), |device| format!("{name}:{device}"));
+    let floats = options.narrow_floats.then(|| OpenOption::NarrowFloats.name().to_owned());
+    let valued = options.texts().into_iter().filter(|(option, _)| option != OpenOption::Device.name());
+    let entries: Vec<String> =
+        valued.map(|(option, value)| format!("{option}={value}")).chain(floats).collect();
+    if entries.is_empty() { place } else { format!("{place}({})", entries.join(",")) }
+}
+
 /// Splits a string at a character, but only outside parentheses.
 fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;

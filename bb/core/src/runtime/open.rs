@@ -360,6 +360,22 @@ pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptio
     all
 }
 
+/// Returns the options without those that equal the default that the backend or the layer declares. The other options that
+/// it declares itself have their normal form.
+pub(super) fn without_defaults(takes: &[OpenOption], options: &OpenOptions) -> OpenOptions {
+    let mut rest = options.clone();
+    for own in takes.iter().filter_map(|option| option.own()) {
+        let Some(value) = rest.own.get_mut(own.name) else { continue };
+        let Some(normal) = own.default.normal(value) else { continue };
+        if normal == own.default.to_string() {
+            rest.own.remove(own.name);
+        } else {
+            *value = normal;
+        }
+    }
+    rest
+}
+
 /// Returns all options of a layer, after checking that it accepts the options that are set. The errors do not name the
 /// layer.
 ///

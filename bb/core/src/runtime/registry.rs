@@ -6,6 +6,7 @@
 
 use super::added::Made;
 use super::combined::{self, CombinedRegistration};
+use super::instance_name::InstanceName;
 use super::opening::{self, InstanceKey};
 use super::stack::{LayerRegistration, Stacked, is_stack};
 use super::{Added, BackendHandle, Declared, Device, OpenOptions, Registration, Runtime, State, named, open};
@@ -279,7 +280,7 @@ impl Registry {
         if is_stack(name) {
             self.check_stack(name)?;
             let whole = name;
-            return self.stacked.open(name, options, self.takes(name), |name, options| {
+            return self.stacked.open(self, name, options, |name, options| {
                 self.inner(name, options).map_err(|error| match error {
                     // The error must show the whole name, not only its inner part.
                     Error::Stack { problem, .. } => Error::Stack { name: whole.to_owned(), problem },
@@ -307,7 +308,7 @@ impl Registry {
             return slot.opened(&slot.resolved(&OpenOptions::default()));
         }
         if is_stack(name) || CombinedRegistration::of_name(name).is_some() {
-            return self.stacked.opened(name);
+            return self.stacked.opened(&InstanceName::of(self, name, &OpenOptions::default()));
         }
         let (backend, options) = named::split(name, &OpenOptions::default()).ok()?;
         let slot = self.slot(backend)?;

@@ -3,9 +3,11 @@
 //! A crate registers a layer with `bb::register_layer!`, like a backend. Each layer in a name wraps the part of the
 //! name to its right as an [`Erased`] backend, so that the code of the layer is compiled only once.
 
+use super::instance_name::InstanceName;
 use super::opening::{self, InstanceKey};
-use super::{BackendHandle, OpenOptions, named, open, registry, start::start_erased};
+use super::{BackendHandle, OpenOptions, Registry, named, open, registry, start::start_erased};
 use crate::contract::catch;
+use crate::error::type_path;
 use crate::layer::{Erased, Layer, interned};
 use crate::{Backend, BoxError, Error, ErrorKind, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,6 +45,8 @@ pub struct LayerRegistration {
     pub about: &'static str,
     /// The options that the layer accepts.
     pub options: &'static [OpenOption],
+    /// Returns the path of the layer's type.
+    path: fn() -> &'static str,
     on: fn(Erased, &OpenOptions) -> Result<Erased, BoxError>,
 }
 
@@ -95,6 +99,7 @@ impl LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
             options: L::OPTIONS,
+            path: type_path::<L>,
             on: |inner, options| Ok(Erased::new(L::on(inner, options)?)),
         }
     }
@@ -185,7 +190,7 @@ pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Erro
     Ok(stack)
 }
 
-/// The opened backends with layers. Callers with the same name and options share an instance.
+/// The opened backends with layers. Callers whose names and options have the same [`InstanceName`] share an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Stacked(Mutex<OpenStacks>);
 
@@ -197,19 +202,17 @@ struct OpenStacks {
     removals: u64,
 }
 
-/// The name, the options and the handle of an opened instance.
-type Opened = (String, OpenOptions, BackendHandle);
+/// The identity and the handle of an opened instance.
+type Opened = (InstanceName, BackendHandle);
 
-/// Returns the usable instance with this name and these options.
-fn found(opened: &[Opened], name: &str, options: &OpenOptions) -> Option<BackendHandle> {
-    let found =
-        opened.iter().find(|(known, with, on)| known == name && with == options && registry::is_usable(on));
-    found.map(|(_, _, handle)| handle.clone())
+/// Returns the usable instance with this identity.
+fn found(opened: &[Opened], instance: &InstanceName) -> Option<BackendHandle> {
+    let found = opened.iter().find(|(known, on)| known == instance && registry::is_usable(on));
+    found.map(|(_, handle)| handle.clone())
 }
 
 impl Stacked {
-    /// Returns the backend of a name with layers. `open` opens the innermost backend, which accepts the options
-    /// `takes`.
+    /// Returns the backend of a name with layers. `open` opens the innermost backend.
     ///
     /// # Errors
     ///
@@ -217,59 +220,56 @@ impl Stacked {
     /// a layer's options, or its own error.
     pub(crate) fn open(
         &self,
+        registry: &Registry,
         name: &str,
         options: &OpenOptions,
-        takes: &[OpenOption],
         open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
     ) -> Result<BackendHandle, Error> {
-        self.kept(name, options, || {
+        self.kept(InstanceName::of(registry, name, options), || {
             let stack = layered(name, |backend| open(backend, options))?;
             let floats = stack.floats;
             if floats && stack.types().is_all() {
                 let (backend, option) = (interned(name.to_owned()), OpenOption::NarrowFloats);
-                return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
+                return Err(Error::OpenOption { backend, option, takes: registry.takes(name).to_vec() });
             }
             let name = interned(name.to_owned());
             Ok(BackendHandle::new(start_erased(name, stack, floats)))
         })
     }
 
-    /// Returns the usable instance with this name, opened without options besides those in the name; `None` if it was not
-    /// opened.
-    pub(super) fn opened(&self, name: &str) -> Option<BackendHandle> {
-        found(&self.lock().opened, &named::tidy(name), &OpenOptions::default())
+    /// Returns the usable instance with this identity; `None` if it was not opened.
+    pub(super) fn opened(&self, instance: &InstanceName) -> Option<BackendHandle> {
+        found(&self.lock().opened, instance)
     }
 
     /// Removes and returns the instances whose names contain the backend.
     pub(super) fn forget(&self, backend: &str) -> Vec<BackendHandle> {
         let mut kept = self.lock();
         kept.removals += 1;
-        let gone = kept.opened.extract_if(.., |(name, _, _)| named::mentions(name, backend));
-        gone.map(|(_, _, handle)| handle).collect()
+        let gone = kept.opened.extract_if(.., |(instance, _)| named::mentions(&instance.name, backend));
+        gone.map(|(_, handle)| handle).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenStacks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached instance with this name and these options. If there is none, creates it with `make`. White space
-    /// between the parts of the name makes no difference.
+    /// Returns the cached instance with this identity. If there is none, creates it with `make`.
     ///
     /// # Errors
     ///
     /// The errors of `make`; [`Error::OpenCycle`] if `make` needs the instance itself.
     pub(super) fn kept(
         &self,
-        name: &str,
-        options: &OpenOptions,
+        instance: InstanceName,
         make: impl FnOnce() -> Result<BackendHandle, Error>,
     ) -> Result<BackendHandle, Error> {
-        let name = &*named::tidy(name);
         let entry = std::ptr::from_ref(self).addr();
-        let place = InstanceKey { entry, backend: name.to_owned().into(), options: options.clone() };
+        let InstanceName { name, options } = instance.clone();
+        let place = InstanceKey { entry, backend: name.into(), options };
         let (_opening, removals) = loop {
             let kept = self.lock();
-            if let Some(handle) = found(&kept.opened, name, options) {
+            if let Some(handle) = found(&kept.opened, &instance) {
                 return Ok(handle);
             }
             let removals = kept.removals;
@@ -283,16 +283,15 @@ impl Stacked {
         // The lock was not held while the backend was constructed, because a constructor may open other stacks. If
         // another thread opened the same stack in the meantime, its instance is used.
         let mut kept = self.lock();
-        if let Some(other) = found(&kept.opened, name, options) {
+        if let Some(other) = found(&kept.opened, &instance) {
             return Ok(other);
         }
         // If a backend was removed in the meantime, this instance may contain it, so the instance is not cached.
         if kept.removals != removals {
             return Ok(handle);
         }
-        let unusable: Vec<_> =
-            kept.opened.extract_if(.., |(known, with, _)| known == name && with == options).collect();
-        kept.opened.push((name.to_owned(), options.clone(), handle.clone()));
+        let unusable: Vec<_> = kept.opened.extract_if(.., |(known, _)| *known == instance).collect();
+        kept.opened.push((instance, handle.clone()));
         drop(kept);
         // Instances that were shut down are dropped after the lock is released, because that runs their code.
         drop(unusable);
@@ -326,7 +325,7 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::UnknownLayer`]; [`Error::DuplicateLayer`]; [`Error::Stack`] if a backend has the name, too.
+/// [`Error::UnknownLayer`]; [`Error::DuplicateLayer`]; [`Error::LayerNamedAsBackend`].
 pub(super) fn registered(name: &str) -> Result<&'static LayerRegistration, Error> {
     let all = LayerRegistration::all();
     let mut found = all.iter().filter(|layer| layer.name == name);
@@ -338,12 +337,15 @@ pub(super) fn registered(name: &str) -> Result<&'static LayerRegistration, Error
             linked: linked().map(str::to_owned).collect(),
         });
     };
-    if found.next().is_some() {
-        return Err(Error::DuplicateLayer { name: layer.name });
+    if let Some(other) = found.next() {
+        let mut paths = [(layer.path)(), (other.path)()];
+        paths.sort_unstable();
+        let [first, second] = paths;
+        return Err(Error::DuplicateLayer { name: layer.name, first, second });
     }
-    if registry::Registry::global().entries().any(|backend| backend.name == layer.name) {
-        let problem = "a layer and a backend have this name: rename one".to_owned();
-        return Err(Error::Stack { name: layer.name.to_owned(), problem });
+    if let Some(backend) = Registry::global().entries().find(|backend| backend.name == layer.name) {
+        let (layer_path, backend) = ((layer.path)(), backend.path);
+        return Err(Error::LayerNamedAsBackend { name: layer.name, layer: layer_path, backend });
     }
     Ok(layer)
 }

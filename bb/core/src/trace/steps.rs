@@ -122,6 +122,14 @@ impl Operation {
         }
     }
 
+    /// Returns the row of the operation; `None` if it computes on host tensors.
+    pub(crate) fn spec(self) -> Option<&'static OpSpec> {
+        match self {
+            Operation::Row(spec) => Some(spec),
+            Operation::Host(_) => None,
+        }
+    }
+
     /// Returns the primitive; `None` if the operation is not a primitive.
     pub(crate) fn primitive(self) -> Option<Primitive> {
         match self {
