@@ -31,8 +31,8 @@ mod placement;
 #[cfg(feature = "loaded")]
 #[doc(inline)]
 pub use bb_c::{
-    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend,
-    load_path,
+    BackendLibrary, LibraryKind, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend,
+    load_backend, load_path,
 };
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
