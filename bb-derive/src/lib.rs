@@ -111,6 +111,13 @@ pub fn at(tokens: TokenStream) -> TokenStream {
     rows::at(tokens.into()).into()
 }
 
+/// Reports the methods of a layer that are operations of a family. `#[bb::layer]` expands to this macro, with the rows of each family.
+#[doc(hidden)]
+#[proc_macro]
+pub fn not_of_layer(tokens: TokenStream) -> TokenStream {
+    rows::not_of_layer(tokens.into()).into()
+}
+
 /// Checks the rows of `bb::vendor!`, which expands to this macro, and passes the rows on.
 #[doc(hidden)]
 #[proc_macro]

@@ -188,6 +188,7 @@ fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
         }
         let methods = methods(parsed, "#[bb::layer]", ctxt);
         let names = methods.iter().map(Method::name);
+        let methods = methods.iter().map(|method| &method.name);
         let bb = expand::located(&options.bb.unwrap_or_else(|| parsed.bb(&[])), of.span());
         let conditions = parsed.conditions();
         Ok(quote_spanned! {of.span()=>
@@ -196,6 +197,7 @@ fn layer_item(options: TokenStream, item: TokenStream) -> TokenStream {
             impl #generics #bb::__private::WrittenMethods for #on #bounds {
                 const METHODS: &'static [&'static #bb::__private::str] = &[#(#names),*];
             }
+            #bb::__layer_methods! { #(#methods)* }
         })
     })
 }

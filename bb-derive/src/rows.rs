@@ -43,6 +43,39 @@ fn moved(tokens: TokenStream, place: Span) -> TokenStream {
     moved.collect()
 }
 
+/// Reports each method of a layer that is an operation of a family. The input is `[[methods], Family, Operations] rows…`.
+pub(crate) fn not_of_layer(tokens: TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_iter();
+    let Some(TokenTree::Group(head)) = tokens.next() else { return TokenStream::new() };
+    let head: Vec<TokenTree> = head.stream().into_iter().collect();
+    let [TokenTree::Group(methods), _, family, ..] = head.as_slice() else { return TokenStream::new() };
+    let rows: Vec<TokenTree> = tokens.collect();
+    let operations: Vec<String> = rows.windows(3).filter_map(operation).map(Ident::to_string).collect();
+    let mut ctxt = Ctxt::default();
+    for method in methods.stream() {
+        if operations.contains(&method.to_string()) {
+            let message = format!(
+                "`{method}` is an operation of the family `{family}`, and no method of `bb::Layer`: write it in a \
+                 `#[bb::native] impl bb::ext::{family} for …`, and name the family beside `delegate`: `extensions({family})`"
+            );
+            ctxt.error(method, message);
+        }
+    }
+    ctxt.into_compile_error()
+}
+
+/// Returns the name of the operation from the part `= name (…)` of a row.
+fn operation(part: &[TokenTree]) -> Option<&Ident> {
+    match part {
+        [TokenTree::Punct(equals), TokenTree::Ident(name), TokenTree::Group(arguments)]
+            if equals.as_char() == '=' && arguments.delimiter() == Delimiter::Parenthesis =>
+        {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
 /// The names that rows may contain.
 struct Names {
     operands: Vec<String>,
@@ -250,5 +283,23 @@ fn named(kind: &Ident, known: &[String], what: &str, ctxt: &mut Ctxt) {
         let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
         let known = known.join(", ");
         ctxt.error(kind, format_args!("{what} cannot be of type `{text}`{nearest}; there are {known}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_of_a_layer_that_is_an_operation_of_a_family_is_reported() {
+        let message = not_of_layer(quote! {
+            [[exp softmax compile], Nn, NnOp]
+            /// Softmax.
+            Softmax 13 = softmax(x: Tensor; axis: Int = -1) -> Tensor { Row, export: Softmax = same };
+            Gelu 20 = gelu(x: Tensor) -> Tensor { Elementwise };
+        });
+        let message = message.to_string();
+        assert!(message.contains("`softmax` is an operation of the family `Nn`"), "{message}");
+        assert!(!message.contains("`exp`") && !message.contains("`compile`"), "{message}");
     }
 }

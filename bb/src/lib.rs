@@ -31,8 +31,8 @@ mod placement;
 #[cfg(feature = "loaded")]
 #[doc(inline)]
 pub use bb_c::{
-    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend,
-    load_path,
+    BackendLibrary, LibraryKind, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend,
+    load_backend, load_path,
 };
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
@@ -111,8 +111,8 @@ pub use bb_core::{
     __call_method, __derived, __either, __either_items, __either_operands, __erased_input, __erased_output,
     __erased_param, __families_named, __family, __family_item, __family_options, __forward_all,
     __forward_execute, __forward_method, __forward_one, __forwarded_input, __forwarded_output, __given_param,
-    __input_type, __layer, __layer_backend, __list_operands, __list_params, __open_option, __option_default,
-    __options_struct, __output_type, __pass_operand, __private, __push_operand, __take_operand, __take_param,
-    __unwrap_output, __vendor_function, __vendor_made_of, __vendor_named, __vendor_on, __vendor_patterns,
-    __vendor_rows, __vendor_traced, __wrap_output,
+    __input_type, __layer, __layer_backend, __layer_methods, __list_operands, __list_params, __open_option,
+    __option_default, __options_struct, __output_type, __pass_operand, __private, __push_operand,
+    __take_operand, __take_param, __unwrap_output, __vendor_condition, __vendor_function, __vendor_made_of,
+    __vendor_named, __vendor_on, __vendor_patterns, __vendor_rows, __vendor_traced, __wrap_output,
 };

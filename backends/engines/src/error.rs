@@ -131,7 +131,7 @@ pub enum Refusal {
         dtype: DataType,
     },
 
-    /// An input or output is not known to be a tensor.
+    /// An input or output is not known to be a tensor, and the engine accepts no other known type.
     #[error("value `{value}` is not known to be a tensor", value = shown(.value))]
     NotTensor {
         /// The value.

@@ -26,7 +26,7 @@ mod shared;
 mod whole;
 
 pub use counts::Counts;
-pub use engine::{Engine, Signature};
+pub use engine::{Engine, PortType, Signature};
 pub use error::{EngineError, Fault, Refusal};
 pub use gap::{Gap, Reason, When};
 pub use host::Host;

@@ -1,12 +1,10 @@
 //! Converts a part of a graph to the serialized model that an engine loads.
 
-use crate::engine::Signature;
+use crate::engine::{PortType, Signature};
 use crate::error::Refusal;
-use crate::gap::dtype_of;
-use bb::DataType;
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::opset;
-use bb_ir::proto::{ModelProto, OperatorSetIdProto, ValueInfoProto, type_proto};
+use bb_ir::proto::{ModelProto, OperatorSetIdProto, TypeProto, type_proto};
 use prost::Message;
 use std::collections::BTreeMap;
 
@@ -26,7 +24,7 @@ pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
     proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));
     // The shapes that a model declares for its results may be wrong, and engines would refuse the model, so remove them.
-    proto.output.iter_mut().for_each(forget_shape);
+    proto.output.iter_mut().for_each(|output| forget_shapes(output.r#type.as_mut()));
     if proto.name().is_empty() {
         proto.name = Some("graph".to_owned());
     }
@@ -80,11 +78,13 @@ fn collect<'a>(graph: &'a Graph, used: &mut Used<'a>) {
     }
 }
 
-/// Removes the shape of a tensor.
-fn forget_shape(info: &mut ValueInfoProto) {
-    let value = info.r#type.as_mut().and_then(|ty| ty.value.as_mut());
-    if let Some(type_proto::Value::TensorType(tensor)) = value {
-        tensor.shape = None;
+/// Removes the shapes of the tensors of a type.
+fn forget_shapes(ty: Option<&mut TypeProto>) {
+    match ty.and_then(|ty| ty.value.as_mut()) {
+        Some(type_proto::Value::TensorType(tensor)) => tensor.shape = None,
+        Some(type_proto::Value::SequenceType(of)) => forget_shapes(of.elem_type.as_deref_mut()),
+        Some(type_proto::Value::OptionalType(of)) => forget_shapes(of.elem_type.as_deref_mut()),
+        _ => {}
     }
 }
 
@@ -92,15 +92,19 @@ fn forget_shape(info: &mut ValueInfoProto) {
 ///
 /// # Errors
 ///
-/// [`Refusal::NotTensor`]; [`Refusal::Type`] if `passes` reports that the engine does not support a type.
-pub(crate) fn signature(graph: &Graph, passes: impl Fn(DataType) -> bool) -> Result<Signature, Refusal> {
+/// [`Refusal::Type`] if `passes` reports that the engine does not support an element type; [`Refusal::NotTensor`] if it does
+/// not support the structure of a value, or the type is not known.
+pub(crate) fn signature(graph: &Graph, passes: impl Fn(&PortType) -> bool) -> Result<Signature, Refusal> {
     let of = |values: &[ValueId]| {
         let one = |&value: &ValueId| {
             let name = graph.name_of(value).to_owned();
-            match dtype_of(graph, value) {
-                None => Err(Refusal::NotTensor { value: name }),
-                Some(dtype) if !passes(dtype) => Err(Refusal::Type { value: name, dtype }),
-                Some(dtype) => Ok((name, dtype)),
+            let ty = graph.values.get(value.index()).and_then(|info| PortType::of(&info.claimed()));
+            let Some(ty) = ty else { return Err(Refusal::NotTensor { value: name }) };
+            let dtype = ty.dtype();
+            match (passes(&ty), passes(&PortType::Tensor(dtype))) {
+                (true, _) => Ok((name, ty)),
+                (false, true) => Err(Refusal::NotTensor { value: name }),
+                (false, false) => Err(Refusal::Type { value: name, dtype }),
             }
         };
         values.iter().map(one).collect::<Result<Vec<_>, _>>()

@@ -5,7 +5,7 @@ use crate::engine::{Engine, Signature};
 use crate::error::{EngineError, Refusal, contained};
 use crate::host::Host;
 use crate::message::{message, signature};
-use crate::several::{complete, tensors};
+use crate::several::{complete, is_optional, tensors};
 use crate::shared::Shared;
 use bb::onnx::OnnxValue;
 use bb::{Backend, Executable, InputSpec, Module, Port, TensorData};
@@ -105,35 +105,36 @@ impl<E: Engine> Program<E> {
         complete(&self.inputs, inputs)?;
         let item = |at: usize| match inputs.get(at).and_then(Option::as_ref) {
             Some(item) => Some(item.map(&mut |x: &&Host| (*x).clone())),
-            None => {
-                let default = self.defaults.get(at).and_then(Option::as_ref)?;
-                Some(OnnxValue::Tensor(Host::from(default.clone())))
-            }
+            None => match self.defaults.get(at).and_then(Option::as_ref) {
+                Some(default) => Some(OnnxValue::Tensor(Host::from(default.clone()))),
+                None => self.inputs.get(at).filter(|port| is_optional(port)).map(|_| OnnxValue::Absent),
+            },
         };
         let mut operands = Vec::with_capacity(self.given.len());
-        for (&at, (name, dtype)) in self.given.iter().zip(&self.signature.inputs) {
-            match item(at) {
-                Some(OnnxValue::Tensor(x)) if x.data().dtype() == *dtype => {
-                    x.data().prepare().map_err(bb::Error::from)?;
-                    operands.push(x.into_data());
-                }
-                // The inferred type of the value was wrong: it is not a tensor.
-                Some(_) => return Err(EngineError::State { expected: "a tensor of the known type" }),
-                None => {
-                    let expected = self.inputs.iter().map(|port| port.name.clone()).collect();
-                    return Err(bb::Error::MissingInput { name: name.clone(), expected }.into());
-                }
-            }
+        for (&at, (name, _)) in self.given.iter().zip(&self.signature.inputs) {
+            let Some(item) = item(at) else {
+                let expected = self.inputs.iter().map(|port| port.name.clone()).collect();
+                return Err(bb::Error::MissingInput { name: name.clone(), expected }.into());
+            };
+            operands.push(item.try_map(&mut |x: &Host| {
+                x.data().prepare().map_err(bb::Error::from)?;
+                Ok::<_, EngineError>(x.data().clone())
+            })?);
+        }
+        let operands: Vec<OnnxValue<&TensorData>> = operands.iter().map(|x| x.map(&mut |x| x)).collect();
+        if operands.iter().zip(&self.signature.inputs).any(|(x, (_, ty))| !ty.fits(x)) {
+            // The inferred type of the value was wrong.
+            return Err(EngineError::State { expected: "a value of the inferred type" });
         }
         let made = match &self.session {
-            Some(session) => self.session_run(session, &operands.iter().collect::<Vec<_>>())?,
+            Some(session) => self.session_run(session, &operands)?,
             None => Vec::new(),
         };
         let missing = |port: &Port| bb::Error::MissingOutput { name: port.name.clone(), made: Vec::new() };
         let result = |(source, port): (&OutputSource, &Port)| match source {
             OutputSource::Session(at) => {
-                let data = made.get(*at).cloned().ok_or_else(|| missing(port))?;
-                Ok(OnnxValue::Tensor(Host::from(data)))
+                let result = made.get(*at).ok_or_else(|| missing(port))?;
+                Ok(result.map(&mut |x| Host::from(x.clone())))
             }
             OutputSource::Input(at) => item(*at).ok_or_else(|| missing(port).into()),
             OutputSource::Constant(data) => Ok(OnnxValue::Tensor(Host::from(data.clone()))),
@@ -144,8 +145,8 @@ impl<E: Engine> Program<E> {
     fn session_run(
         &self,
         session: &E::Session,
-        inputs: &[&TensorData],
-    ) -> Result<Vec<TensorData>, EngineError> {
+        inputs: &[OnnxValue<&TensorData>],
+    ) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
         self.shared.counters.ran();
         let run = || self.shared.engine.run(session, &self.signature, inputs);
         let results = contained(run).map_err(|source| EngineError::Run { engine: E::NAME, source })?;
@@ -165,7 +166,7 @@ fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>
     if graph.nodes.is_empty() {
         return Ok(None);
     }
-    let signature = signature(graph, |dtype| shared.engine.passes(dtype))?;
+    let signature = signature(graph, |ty| shared.engine.passes(ty))?;
     let message = message(graph, shared.engine.newest_opset())?;
     let session = contained(|| shared.engine.load(message, &signature)).map_err(Refusal::Load)?;
     Ok(Some((CountedSession::new(session, &shared.counters), signature)))

@@ -5,6 +5,7 @@ use bb::onnx::OnnxValue;
 use bb::{
     Backend, BackendHandle, CompileOptions, ErasedExecutable, Executable, InputSpec, Module, Port, Value,
 };
+use bb_ir::graph::ValueType;
 use std::sync::Arc;
 
 /// A model that is divided into parts for an engine and parts for another backend.
@@ -44,11 +45,17 @@ impl Several {
     }
 }
 
-/// Returns an error for the first omitted input that has no default.
+/// Returns whether a port is of an optional type, so that an omitted input is an absent one.
+pub(crate) fn is_optional(port: &Port) -> bool {
+    matches!(port.ty, ValueType::Optional(_))
+}
+
+/// Returns an error for the first omitted input that has no default and is no optional.
 pub(crate) fn complete<T>(ports: &[Port], inputs: &[Option<T>]) -> Result<(), EngineError> {
-    let lacking = ports.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
+    let required = |port: &Port| !port.optional && !is_optional(port);
+    let lacking = ports.iter().zip(inputs).find(|(port, given)| given.is_none() && required(port));
     let Some((port, _)) = lacking else { return Ok(()) };
-    let expected = ports.iter().filter(|port| !port.optional).map(|port| port.name.clone());
+    let expected = ports.iter().filter(|port| required(port)).map(|port| port.name.clone());
     Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
 }
 

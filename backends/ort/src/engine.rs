@@ -1,16 +1,18 @@
 //! Implements the engine interface for ONNX Runtime.
 
+use crate::calls;
+use crate::empty;
 use crate::gaps::GAPS;
 use crate::library::{LibraryError, environment};
 use crate::plugin::Provider;
-use crate::tensors::{lent, taken};
+use crate::tensors::{TensorError, input, output};
+use bb::onnx::OnnxValue;
 use bb::{BoxError, DataType, TensorData};
-use bb_engines::{Engine, Gap, Signature};
+use bb_engines::{Engine, Gap, PortType, Signature};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
-use ort::session::SessionInputValue;
 use ort::session::builder::SessionBuilder;
-use std::borrow::Cow;
+use ort::value::DynValue;
 use std::sync::{Mutex, PoisonError};
 
 /// ONNX Runtime as an engine.
@@ -45,6 +47,14 @@ impl OrtEngine {
         let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
         builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)
     }
+
+    /// Creates an empty sequence of tensors. ONNX Runtime's C interface has no function for it, so a model creates it.
+    fn empty(&self, dtype: DataType) -> Result<DynValue, TensorError> {
+        let mut session = self.builder()?.commit_from_memory(&empty::model(dtype))?;
+        let mut results = calls::run(&mut session, &[], &[empty::RESULT])?;
+        let missing = || ort::Error::new("ONNX Runtime created no empty sequence");
+        Ok(results.pop().flatten().ok_or_else(missing)?)
+    }
 }
 
 /// A loaded model. Only one thread at a time runs it.
@@ -60,9 +70,16 @@ impl Engine for OrtEngine {
         GAPS
     }
 
-    fn passes(&self, dtype: DataType) -> bool {
-        use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-        matches!(dtype, BF16 | Bool | F16 | F32 | F64 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+    fn passes(&self, ty: &PortType) -> bool {
+        use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, String, U8, U16, U32, U64};
+        // `bb` computes strings and sequences itself, except where the caller tests a provider.
+        let all = self.provider.is_some();
+        let dtype = match ty.dtype() {
+            BF16 | Bool | F16 | F32 | F64 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => true,
+            String => all,
+            _ => false,
+        };
+        dtype && (all && is_passed(ty) || matches!(ty, PortType::Tensor(_)))
     }
 
     fn holds(&self, _: DataType) -> bool {
@@ -80,8 +97,14 @@ impl Engine for OrtEngine {
             None => self.builder()?.commit_from_memory(&model)?,
             Some(provider) => {
                 let mut alone = provider.alone(self.builder()?, self.environment)?;
-                let plain = || self.builder()?.commit_from_memory(&model);
-                alone.commit_from_memory(&model).map_err(|error| Provider::blame(error, plain))?
+                let plain = |beside: Option<&Provider>| {
+                    let mut builder = match beside {
+                        Some(provider) => provider.beside_cpu(self.builder()?, self.environment)?,
+                        None => self.builder()?,
+                    };
+                    builder.commit_from_memory(&model)
+                };
+                alone.commit_from_memory(&model).map_err(|error| provider.blame(error, plain))?
             }
         };
         Ok(OrtSession(Mutex::new(session)))
@@ -91,19 +114,27 @@ impl Engine for OrtEngine {
         &self,
         session: &OrtSession,
         signature: &Signature,
-        inputs: &[&TensorData],
-    ) -> Result<Vec<TensorData>, BoxError> {
-        let mut given: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = Vec::with_capacity(inputs.len());
-        for ((name, _), x) in signature.inputs.iter().zip(inputs) {
-            given.push((Cow::Borrowed(name.as_str()), lent(x)?));
+        inputs: &[OnnxValue<&TensorData>],
+    ) -> Result<Vec<OnnxValue<TensorData>>, BoxError> {
+        let empty = |dtype| self.empty(dtype);
+        let mut given = Vec::with_capacity(inputs.len());
+        for ((name, ty), x) in signature.inputs.iter().zip(inputs) {
+            given.extend(input(x, ty, &empty)?.map(|x| (name.as_str(), x)));
         }
+        let names: Vec<&str> = signature.outputs.iter().map(|(name, _)| name.as_str()).collect();
         let mut session = session.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let results = session.run(given)?;
-        let one = |(name, dtype): &(String, DataType)| match results.get(name) {
-            Some(value) => taken(value, *dtype),
-            None => Err(bb::Error::MissingOutput { name: name.clone(), made: Vec::new() }.into()),
-        };
-        Ok(signature.outputs.iter().map(one).collect::<Result<_, _>>()?)
+        let results = calls::run(&mut session, &given, &names)?;
+        let result = |(x, (_, ty)): (&Option<DynValue>, &(_, PortType))| output(x.as_ref(), ty);
+        Ok(results.iter().zip(&signature.outputs).map(result).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Returns whether ONNX Runtime has values of this structure: tensors, sequences of tensors, and optionals of both.
+fn is_passed(ty: &PortType) -> bool {
+    match ty {
+        PortType::Tensor(_) => true,
+        PortType::Sequence(of) => matches!(**of, PortType::Tensor(_)),
+        PortType::Optional(of) => !matches!(**of, PortType::Optional(_)) && is_passed(of),
     }
 }
 

@@ -11,6 +11,8 @@
 //! A session runs for one thread at a time, because parts of ONNX Runtime are not thread-safe. Threads that run the same
 //! model wait for each other.
 
+mod calls;
+mod empty;
 mod engine;
 mod gaps;
 pub mod library;

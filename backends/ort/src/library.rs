@@ -181,6 +181,26 @@ fn version(path: &Path, other: impl Fn() -> LibraryError) -> Result<String, Libr
     Ok(text)
 }
 
+/// Describes a library that is no provider by a symbol that it exports.
+#[expect(unsafe_code, reason = "loads a library")]
+pub(crate) fn kind_of(path: &Path) -> Option<&'static str> {
+    // SAFETY: ONNX Runtime has tried to load the library before.
+    let library = unsafe { libloading::Library::new(path) }.ok()?;
+    let exports = |symbol: &str| {
+        // SAFETY: the symbol is only searched for; its value is not used.
+        unsafe { library.get::<*const u8>(symbol.as_bytes()) }.is_ok()
+    };
+    let known = [
+        ("bb_backend_library", "the library of a backend of bb, which BB_BACKEND_PATH names"),
+        ("bb_load_backend", "bb's own library for programs in C"),
+        ("OrtGetApiBase", "a library of ONNX Runtime itself, which ORT_DYLIB_PATH names"),
+    ];
+    let kind = known.iter().find_map(|(symbol, kind)| exports(symbol).then_some(*kind));
+    // Never unload the library, because threads and state that it creates when it is loaded may not support that.
+    std::mem::forget(library);
+    kind
+}
+
 fn start(path: &Path) -> Result<Environment, LibraryError> {
     probe(path)?;
     let failed = |source| LibraryError::Start { path: path.to_owned(), source };

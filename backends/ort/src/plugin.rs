@@ -1,9 +1,11 @@
 //! Loads execution providers from other libraries. ONNX Runtime runs a model only on the provider, or refuses the model.
 
-use crate::library::{LibraryError, absolute, environment};
+use crate::calls;
+use crate::library::{LibraryError, absolute, environment, kind_of};
 use bb_engines::{Fault, Refusal};
 use ort::device::Device;
 use ort::environment::Environment;
+use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,10 +32,12 @@ pub enum ProviderError {
     Library(#[from] LibraryError),
 
     /// ONNX Runtime does not load the library of the provider.
-    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`; BB_BACKEND_PATH names the library of a backend of bb", .path.display())]
+    #[error("ONNX Runtime does not load `{}`; expected the library of a provider, which exports `CreateEpFactories`{}", .path.display(), .kind.map(|kind| format!(", but it is {kind}")).unwrap_or_default())]
     Register {
         /// The library.
         path: PathBuf,
+        /// The kind of the library, if a function that it exports shows it.
+        kind: Option<&'static str>,
         /// ONNX Runtime's own error.
         #[source]
         source: ort::Error,
@@ -69,12 +73,32 @@ fn there_are(count: usize) -> String {
 #[non_exhaustive]
 pub enum NotRun {
     /// The provider does not support some nodes.
-    #[error("the provider declines nodes of the model")]
-    Declined(#[source] ort::Error),
+    #[error("the provider declines {}", listed(.nodes))]
+    Declined {
+        /// The nodes as ONNX Runtime reports them, each as name and operator; empty if it does not report them.
+        nodes: Vec<String>,
+        /// ONNX Runtime's own error.
+        #[source]
+        source: ort::Error,
+    },
 
     /// ONNX Runtime cannot load the model on its built-in CPU provider either.
     #[error("ONNX Runtime does not load the model")]
     NotLoaded(#[source] ort::Error),
+}
+
+/// Lists nodes for a message.
+fn listed(nodes: &[String]) -> String {
+    /// The number of nodes that a message lists.
+    const SHOWN: usize = 5;
+
+    let shown = nodes.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match nodes.len() {
+        0 => "nodes of the model".to_owned(),
+        1 => format!("the node {shown}"),
+        2..=SHOWN => format!("the nodes {shown}"),
+        count => format!("the nodes {shown} and {} others", count - SHOWN),
+    }
 }
 
 impl NotRun {
@@ -85,7 +109,7 @@ impl NotRun {
     ) -> Option<(Without, &'e (dyn std::error::Error + 'static))> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
             let without = match (error.downcast_ref(), error.downcast_ref()) {
-                (Some(NotRun::Declined(_)), _) => Some(Without::Provider),
+                (Some(NotRun::Declined { .. }), _) => Some(Without::Provider),
                 (Some(NotRun::NotLoaded(_)), _) => Some(Without::Engine),
                 (None, Some(Refusal::Load(_)) | None) => None,
                 (None, Some(_)) => Some(Without::Caller),
@@ -139,21 +163,37 @@ impl Provider {
         builder: SessionBuilder,
         environment: &'static Environment,
     ) -> Result<SessionBuilder, ort::Error> {
-        let device = of(environment, &self.name).nth(self.number);
-        let builder = builder.with_devices(device, None).map_err(ort::Error::<()>::from)?;
+        let builder = self.beside_cpu(builder, environment)?;
         builder.with_disable_cpu_fallback().map_err(ort::Error::<()>::from)
     }
 
-    /// Determines why a session could not be created for a model. `plain` tries to create it on ONNX Runtime's built-in CPU
-    /// provider.
-    pub(crate) fn blame<T>(error: ort::Error, plain: impl FnOnce() -> Result<T, ort::Error>) -> bb::BoxError {
+    /// Determines why a session could not be created for a model. `plain` creates one that may use ONNX Runtime's built-in CPU provider:
+    /// together with this provider, or only the built-in one for `None`.
+    pub(crate) fn blame(
+        &self,
+        error: ort::Error,
+        plain: impl Fn(Option<&Provider>) -> Result<Session, ort::Error>,
+    ) -> bb::BoxError {
         if error.message().contains(FALLBACK) {
-            return NotRun::Declined(error).into();
+            let nodes = plain(Some(self)).and_then(|session| calls::nodes_on_cpu(&session));
+            // The nodes only make the message more precise, so an error of this session is not reported.
+            return NotRun::Declined { nodes: nodes.unwrap_or_default(), source: error }.into();
         }
-        match plain() {
+        match plain(None) {
             Ok(_) => Fault(error.into()).into(),
             Err(error) => NotRun::NotLoaded(error).into(),
         }
+    }
+
+    /// Lets a session use the provider and ONNX Runtime's built-in CPU provider, and record which of them runs each node.
+    pub(crate) fn beside_cpu(
+        &self,
+        builder: SessionBuilder,
+        environment: &'static Environment,
+    ) -> Result<SessionBuilder, ort::Error> {
+        let device = of(environment, &self.name).nth(self.number);
+        let builder = builder.with_devices(device, None).map_err(ort::Error::<()>::from)?;
+        builder.with_config_entry(calls::RECORD, "1").map_err(ort::Error::<()>::from)
     }
 }
 
@@ -166,11 +206,29 @@ fn register(environment: &Environment, path: &Path) -> Result<String, ProviderEr
     let before = names();
     // ONNX Runtime uses the registration name only to unregister the library.
     let registered = environment.register_ep_library(path.to_string_lossy(), path);
-    registered.map_err(|source| ProviderError::Register { path: path.to_owned(), source })?;
+    registered.map_err(|source| ProviderError::Register {
+        path: path.to_owned(),
+        kind: kind_of(path),
+        source,
+    })?;
     Ok(names().into_iter().find(|name| !before.contains(name)).unwrap_or_default())
 }
 
 /// Returns the devices of a provider.
 fn of<'e>(environment: &'e Environment, name: &str) -> impl Iterator<Item = Device<'e>> {
     environment.devices().filter(move |device| device.ep().is_ok_and(|own| own == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_lists_the_first_nodes() {
+        let names = |count: usize| (0..count).map(|at| format!("`n{at}` (Exp)")).collect::<Vec<_>>();
+        assert_eq!(listed(&[]), "nodes of the model");
+        assert_eq!(listed(&names(1)), "the node `n0` (Exp)");
+        assert_eq!(listed(&names(2)), "the nodes `n0` (Exp), `n1` (Exp)");
+        assert!(listed(&names(7)).ends_with("`n4` (Exp) and 2 others"));
+    }
 }

@@ -1,8 +1,11 @@
-//! Converts tensors to ONNX Runtime values and back.
+//! Converts values to ONNX Runtime values and back.
 
+use crate::calls;
+use bb::onnx::OnnxValue;
 use bb::{DataType, Element, TensorData, bf16, f16};
+use bb_engines::PortType;
 use ort::session::SessionInputValue;
-use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
+use ort::value::{DynTensorValueType, DynValue, PrimitiveTensorElementType, Tensor, TensorRef};
 
 /// The reason why a tensor cannot be converted.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +17,22 @@ pub(crate) enum TensorError {
     /// A boolean has a byte other than 0 and 1.
     #[error("truth values have bytes other than 0 and 1")]
     Truth,
+
+    /// The value is a map, or is absent without being an optional.
+    #[error("expected a tensor, a sequence or an optional, got {0}")]
+    Kind(&'static str),
+
+    /// A string is not valid UTF-8.
+    #[error(
+        "expected strings of valid UTF-8 for ONNX Runtime, got other bytes in the string at index {index}"
+    )]
+    Utf8 {
+        /// The index of the string.
+        index: usize,
+        /// The position of the bytes.
+        #[source]
+        source: std::str::Utf8Error,
+    },
 
     /// ONNX Runtime refused the tensor.
     #[error(transparent)]
@@ -45,8 +64,43 @@ macro_rules! by_type {
     };
 }
 
-/// Borrows a tensor as an input, without a copy.
-pub(crate) fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError> {
+/// Converts a value to an input. Returns `None` for an absent optional, which is not passed to ONNX Runtime. `empty` creates an
+/// empty sequence of tensors of an element type.
+pub(crate) fn input<'a>(
+    x: &OnnxValue<&'a TensorData>,
+    ty: &PortType,
+    empty: &impl Fn(DataType) -> Result<DynValue, TensorError>,
+) -> Result<Option<SessionInputValue<'a>>, TensorError> {
+    match (x, ty) {
+        (OnnxValue::Absent, PortType::Optional(_)) => Ok(None),
+        (x, PortType::Optional(of)) => input(x, of, empty),
+        (OnnxValue::Tensor(x), _) => lent(x).map(Some),
+        (OnnxValue::Sequence(items), ty) if items.is_empty() => Ok(Some(empty(ty.dtype())?.into())),
+        (OnnxValue::Sequence(items), ty) => {
+            let of = if let PortType::Sequence(of) = ty { of } else { ty };
+            let items = items.iter().filter_map(|item| input(item, of, empty).transpose());
+            Ok(Some(calls::sequence(items.collect::<Result<Vec<_>, _>>()?)?))
+        }
+        (other @ (OnnxValue::Absent | OnnxValue::Map { .. }), _) => Err(TensorError::Kind(other.kind())),
+    }
+}
+
+/// Copies a result to the host. `None` is an absent optional.
+pub(crate) fn output(x: Option<&DynValue>, ty: &PortType) -> Result<OnnxValue<TensorData>, TensorError> {
+    let Some(x) = x else { return Ok(OnnxValue::Absent) };
+    match ty {
+        PortType::Tensor(dtype) => taken(x, *dtype).map(OnnxValue::Tensor),
+        PortType::Optional(of) => output(Some(x), of),
+        PortType::Sequence(of) => {
+            let items = x.try_extract_sequence::<DynTensorValueType>()?;
+            let items = items.into_iter().map(|item| output(Some(&item.into_dyn()), of));
+            Ok(OnnxValue::Sequence(items.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+/// Converts a tensor to an input. Numbers and booleans are borrowed, strings are copied.
+fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError> {
     fn elements<T: Element + PrimitiveTensorElementType + std::fmt::Debug>(
         x: &TensorData,
     ) -> Result<SessionInputValue<'_>, TensorError> {
@@ -58,11 +112,23 @@ pub(crate) fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError>
             .map_err(|_| TensorError::Truth)?;
         return Ok(TensorRef::from_array_view((x.shape().to_vec(), truths))?.into());
     }
+    if x.dtype() == DataType::String {
+        return Ok(Tensor::from_string_array((x.shape().to_vec(), &*texts(x)?))?.into());
+    }
     by_type!(x.dtype(), elements(x))
 }
 
+/// Returns the strings of a tensor.
+fn texts(x: &TensorData) -> Result<Vec<String>, TensorError> {
+    let text = |(index, bytes)| match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(source) => Err(TensorError::Utf8 { index, source }),
+    };
+    x.iter_bytes().enumerate().map(text).collect()
+}
+
 /// Copies a result to a host tensor.
-pub(crate) fn taken(x: &DynValue, dtype: DataType) -> Result<TensorData, TensorError> {
+fn taken(x: &DynValue, dtype: DataType) -> Result<TensorData, TensorError> {
     fn elements<T: Element + PrimitiveTensorElementType>(x: &DynValue) -> Result<TensorData, TensorError> {
         let (shape, elements) = x.try_extract_tensor::<T>()?;
         Ok(TensorData::new(&extents(shape), elements).map_err(bb::Error::from)?)
@@ -70,6 +136,10 @@ pub(crate) fn taken(x: &DynValue, dtype: DataType) -> Result<TensorData, TensorE
     if dtype == DataType::Bool {
         let (shape, truths) = x.try_extract_tensor::<bool>()?;
         return Ok(TensorData::bools(&extents(shape), truths).map_err(bb::Error::from)?);
+    }
+    if dtype == DataType::String {
+        let (shape, texts) = x.try_extract_strings()?;
+        return Ok(TensorData::strings(&extents(shape), &texts).map_err(bb::Error::from)?);
     }
     by_type!(dtype, elements(x))
 }

@@ -121,3 +121,19 @@ fn a_right_library_opens() {
     let said = opened(Path::new(&library));
     assert!(!said.contains("said: "), "{said}");
 }
+
+#[test]
+fn a_library_that_is_no_provider_is_described() {
+    for (function, expected) in [
+        ("bb_load_backend", "exports `CreateEpFactories`, but it is bb's own library for programs in C"),
+        ("OrtGetApiBase", "but it is a library of ONNX Runtime itself"),
+        ("something_else", "which exports `CreateEpFactories`"),
+    ] {
+        let folder = Folder::new(function);
+        let Some(library) = library(&folder, &format!("int {function}(void) {{ return 0; }}")) else {
+            return;
+        };
+        let error = bb_ort::OrtProvider::new(&library, 0).err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,9 +1,10 @@
 //! Implements the engine interface for rten.
 
 use crate::gaps::GAPS;
-use crate::tensors::{RtenInput, taken};
+use crate::tensors::{RtenInput, TensorError, taken};
+use bb::onnx::OnnxValue;
 use bb::{BoxError, DataType, TensorData};
-use bb_engines::{Engine, Gap, Signature};
+use bb_engines::{Engine, Gap, PortType, Signature};
 use rten::{Model, ModelOptions, NodeId};
 
 /// rten as an engine.
@@ -26,8 +27,8 @@ impl Engine for RtenEngine {
         GAPS
     }
 
-    fn passes(&self, dtype: DataType) -> bool {
-        self.holds(dtype)
+    fn passes(&self, ty: &PortType) -> bool {
+        matches!(ty, PortType::Tensor(dtype) if self.holds(*dtype))
     }
 
     fn holds(&self, dtype: DataType) -> bool {
@@ -43,7 +44,7 @@ impl Engine for RtenEngine {
 
     fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<RtenSession, BoxError> {
         let model = ModelOptions::with_all_ops().load(model)?;
-        let ids = |names: &[(String, DataType)]| {
+        let ids = |names: &[(String, PortType)]| {
             names.iter().map(|(name, _)| model.node_id(name)).collect::<Result<Vec<_>, _>>()
         };
         let (inputs, outputs) = (ids(&signature.inputs)?, ids(&signature.outputs)?);
@@ -54,15 +55,24 @@ impl Engine for RtenEngine {
         &self,
         session: &RtenSession,
         signature: &Signature,
-        inputs: &[&TensorData],
-    ) -> Result<Vec<TensorData>, BoxError> {
-        let lent = inputs.iter().map(|x| RtenInput::new(x)).collect::<Result<Vec<_>, _>>()?;
+        inputs: &[OnnxValue<&TensorData>],
+    ) -> Result<Vec<OnnxValue<TensorData>>, BoxError> {
+        let lent = inputs.iter().map(operand).collect::<Result<Vec<_>, _>>()?;
         let mut given = Vec::with_capacity(lent.len());
         for (id, x) in session.inputs.iter().zip(&lent) {
             given.push((*id, x.view()?.into()));
         }
         let results = session.model.run(given, &session.outputs, None)?;
-        let types = signature.outputs.iter().map(|(_, dtype)| *dtype);
-        Ok(results.into_iter().zip(types).map(|(x, dtype)| taken(x, dtype)).collect::<Result<_, _>>()?)
+        let types = signature.outputs.iter().map(|(_, ty)| ty.dtype());
+        let result = |(x, dtype)| taken(x, dtype).map(OnnxValue::Tensor);
+        Ok(results.into_iter().zip(types).map(result).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Borrows an input, which is a tensor, because the engine passes no other values.
+fn operand<'a>(x: &OnnxValue<&'a TensorData>) -> Result<RtenInput<'a>, TensorError> {
+    match x {
+        OnnxValue::Tensor(x) => RtenInput::new(x),
+        other => Err(TensorError::NotTensor(other.kind())),
     }
 }

@@ -22,6 +22,10 @@ pub(crate) enum TensorError {
     #[error("rten has no element type {0}")]
     Type(DataType),
 
+    /// An input is not a tensor.
+    #[error("expected a tensor, got {0}")]
+    NotTensor(&'static str),
+
     /// rten returned another type than the model declares.
     #[error("expected {expected}, got a value of rten's type {got}")]
     Answer {

@@ -8,7 +8,7 @@ pub use crate::call::{Operands, no_more_params, only};
 pub use crate::contract::{Named, OnnxValue};
 pub use crate::external::{
     Arc, Box, Family, Option, Result, SmallVec, Vec, at, bool, concat, env, for_each_primitive, inventory,
-    ir, module_path, str, vendor_rows,
+    ir, module_path, not_of_layer, str, vendor_rows,
 };
 pub use crate::forward::{
     Constructs, ForwardedCall, ForwardedGraph, Operand, Signature, Types, kept, once, one_node, operand,
@@ -18,7 +18,9 @@ pub use crate::narrow::execute_itself as execute_planned;
 pub use crate::plan::compile_whole_graph;
 
 pub use crate::ext::FamilyTable;
-pub use crate::ext::vendor::{MadeOf, TracedBody, VendorOp, VendorPattern, vendor_body, vendor_call};
+pub use crate::ext::vendor::{
+    Accepts, MadeOf, TracedBody, VendorOp, VendorPattern, vendor_body, vendor_call,
+};
 pub use crate::runtime::{
     Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, LayerVendor, Listed, NamedFamily,
     NamedVendor, NoBackend, NoLayer, NotRegistered, NotWritten, OpenOptions, Registration, Runtime, Start,

@@ -1,6 +1,6 @@
 //! The items of other crates and of the standard library that macros name.
 
-pub use bb_derive::{at, vendor_rows};
+pub use bb_derive::{at, not_of_layer, vendor_rows};
 pub use bb_ir as ir;
 pub use bb_ir::for_each_primitive;
 pub use bb_ir::op::Family;

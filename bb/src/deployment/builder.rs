@@ -1,9 +1,9 @@
 //! Collects the parts of a deployment: models, components, backends, and the rules that assign nodes to
 //! backends.
 
-use super::component::Component;
+use super::component::{Component, Ctx};
 use super::rule::{Chooses, Rule};
-use crate::{BackendHandle, Backends, Error, Module};
+use crate::{BackendHandle, Backends, BoxError, Error, Module, Value};
 use bb_ir::Limits;
 use bb_ir::graph;
 use bb_ir::proto::{AttributeProto, StringStringEntryProto};
@@ -110,8 +110,7 @@ impl DeploymentBuilder {
     ///
     /// Any domain is allowed, also ONNX's own (`ai.onnx`), and so is any operator, whether ONNX has it or not.
     ///
-    /// A closure needs the types of its parameters, `|ctx: &Ctx<'_>, inputs: &[Option<&Value>]|`: rustc does not infer that it takes
-    /// references of any lifetime, and reports that it is not general enough.
+    /// A closure without the types of its parameters is bound with [`component_fn`](Self::component_fn).
     #[must_use]
     pub fn component(
         mut self,
@@ -125,6 +124,27 @@ impl DeploymentBuilder {
             component: Arc::new(component),
         });
         self
+    }
+
+    /// Binds a closure to an operator, as [`component`](Self::component) does. The closure may omit the types of its parameters,
+    /// which rustc infers only from this bound.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = bb::Deployment::builder().component_fn("example", "Double", |ctx, inputs| match inputs {
+    ///     [Some(x)] => Ok(vec![ctx.backends.add(x, x)?]),
+    ///     _ => Err("expected one operand".into()),
+    /// });
+    /// ```
+    #[must_use]
+    pub fn component_fn(
+        self,
+        domain: impl Into<String>,
+        name: impl Into<String>,
+        component: impl Fn(&Ctx<'_>, &[Option<&Value>]) -> Result<Vec<Value>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.component(domain, name, component)
     }
 
     /// Runs the nodes of an operator on the backend called `backend`. If several rules match a node, the first one

@@ -49,10 +49,10 @@ pub(super) fn skips(
     use bb_conformance::onnx::Contents;
     use bb_ort::plugin::{NotRun, Without};
     let found = if backend == BACKEND { NotRun::among(failure) } else { None };
-    found.map(|(without, cause)| {
-        let cause = crate::render::chain(cause);
+    found.map(|(without, error)| {
+        let cause = crate::render::chain(error);
         match without {
-            // ONNX Runtime's message names no node.
+            Without::Provider if names_nodes(error) => Verdict::skipped(DECLINED, cause),
             Without::Provider => {
                 let operators = Contents::read(case).unwrap_or_default().operators;
                 let operators: Vec<String> = operators.iter().map(ToString::to_string).collect();
@@ -64,6 +64,13 @@ pub(super) fn skips(
             Without::Caller => Verdict::skipped("bb does not pass the case to ONNX Runtime", cause),
         }
     })
+}
+
+/// Returns whether an error names the nodes that the provider declines.
+#[cfg(feature = "ort")]
+fn names_nodes(error: &(dyn std::error::Error + 'static)) -> bool {
+    use bb_ort::plugin::NotRun;
+    matches!(error.downcast_ref(), Some(NotRun::Declined { nodes, .. }) if !nodes.is_empty())
 }
 
 /// Returns `None`, because there are no providers without the feature `ort`.

@@ -14,6 +14,6 @@ mod load;
 
 pub use header::header;
 pub use load::{
-    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, PATH_VARIABLE, load_backend,
-    load_path,
+    BackendLibrary, LibraryKind, LoadError, LoadedBackend, LoadedError, LoadedTensor, PATH_VARIABLE,
+    load_backend, load_path,
 };

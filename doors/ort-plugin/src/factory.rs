@@ -1,6 +1,7 @@
 //! The factory, which ONNX Runtime gets from the library.
 
 use crate::api::{Api, Result};
+use crate::description::Description;
 use crate::error::{OPTIONS, PluginError, quoted};
 use crate::guard::{guarded, quiet};
 use crate::provider::Provider;
@@ -27,6 +28,7 @@ struct Factory {
     /// The name of the providers and their devices.
     name: CString,
     version: CString,
+    description: Description,
     /// The name of the exported backend.
     backend: &'static str,
     /// The backends of this library. They are dropped with the factory.
@@ -43,6 +45,7 @@ pub unsafe fn create<B: Declared>(
     factories: *mut *mut OrtEpFactory,
     most: usize,
     count: *mut usize,
+    description: Description,
 ) -> Status {
     // SAFETY: the caller upholds the safety contract of this function.
     let api = match unsafe { Api::of(base) } {
@@ -61,7 +64,7 @@ pub unsafe fn create<B: Declared>(
             limits: crate::settings::LIMITS,
         };
         advice.give();
-        let factory = Factory::new::<B>(api);
+        let factory = Factory::new::<B>(api, description);
         // SAFETY: both are output pointers of the caller.
         unsafe {
             *factories = Box::into_raw(Box::new(factory)).cast();
@@ -85,7 +88,7 @@ pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
 }
 
 impl Factory {
-    fn new<B: Declared>(api: Api) -> Factory {
+    fn new<B: Declared>(api: Api, description: Description) -> Factory {
         let raw = OrtEpFactory {
             version: API_VERSION,
             name: factory_name,
@@ -108,7 +111,7 @@ impl Factory {
             others.fold(Registry::builder().registration(own), |all, one| all.registration(one)).build();
         let name = CString::new(format!("bb-{}", B::NAME)).unwrap_or_default();
         let version = CString::new(B::VERSION).unwrap_or_default();
-        Factory { raw, api, name, version, backend: B::NAME, registry }
+        Factory { raw, api, name, version, description, backend: B::NAME, registry }
     }
 
     /// Adds the options of the plugin to the error of an unknown option of a backend.
@@ -151,13 +154,14 @@ unsafe extern "system" fn factory_name(factory: *const OrtEpFactory) -> *const c
     unsafe { &*factory.cast::<Factory>() }.name.as_ptr()
 }
 
-unsafe extern "system" fn vendor(_factory: *const OrtEpFactory) -> *const c_char {
-    c"bb".as_ptr()
+unsafe extern "system" fn vendor(factory: *const OrtEpFactory) -> *const c_char {
+    // SAFETY: the pointer belongs to a factory.
+    unsafe { &*factory.cast::<Factory>() }.description.vendor.as_ptr()
 }
 
-unsafe extern "system" fn vendor_id(_factory: *const OrtEpFactory) -> u32 {
-    // There is no PCI vendor.
-    0
+unsafe extern "system" fn vendor_id(factory: *const OrtEpFactory) -> u32 {
+    // SAFETY: the pointer belongs to a factory.
+    unsafe { &*factory.cast::<Factory>() }.description.vendor_id
 }
 
 unsafe extern "system" fn provider_version(factory: *const OrtEpFactory) -> *const c_char {
@@ -175,8 +179,8 @@ unsafe extern "system" fn supported_devices(
     chosen_count: *mut usize,
 ) -> Status {
     // SAFETY: the pointer belongs to a factory, which is not mutated.
-    let api = unsafe { &*factory.cast::<Factory>() }.api;
-    guarded(&api, || {
+    let Factory { api, description, .. } = unsafe { &*factory.cast::<Factory>() };
+    guarded(api, || {
         if chosen_count.is_null() || (count > 0 && (devices.is_null() || chosen.is_null())) {
             return Err(PluginError::Null { what: "an argument of `GetSupportedDevices`" });
         }
@@ -189,11 +193,14 @@ unsafe extern "system" fn supported_devices(
             if most == 0 || unsafe { api.table().hardware_device_type(device) } != CPU {
                 continue;
             }
+            let metadata = api.key_value_pairs(description.metadata);
             let mut made = null_mut();
-            // SAFETY: the factory is the caller's; options and metadata are optional.
-            api.checked(unsafe {
-                api.ep().create_ep_device(factory, device, null(), null(), &raw mut made)
-            })?;
+            // SAFETY: the factory is the caller's; options are optional.
+            let status =
+                unsafe { api.ep().create_ep_device(factory, device, metadata, null(), &raw mut made) };
+            // SAFETY: the pairs were created here, and ONNX Runtime has copied them.
+            unsafe { api.table().release_key_value_pairs(metadata) };
+            api.checked(status)?;
             // SAFETY: the list has room for a device, and ONNX Runtime takes the ownership.
             unsafe {
                 *chosen = made;

@@ -17,6 +17,7 @@
 mod api;
 mod claim;
 mod compiled;
+mod description;
 mod ending;
 mod error;
 mod factory;
@@ -28,6 +29,7 @@ pub mod raw;
 mod resident;
 mod settings;
 
+pub use description::Description;
 pub use error::PluginError;
 
 /// The items that the expansion of [`export!`] uses.
@@ -50,7 +52,15 @@ pub mod __private {
 /// # }
 /// ```
 ///
-/// A value, and a type without the derive, are errors:
+/// The fields of a [`Description`] may follow; a field that is left out has its default:
+///
+/// ```
+/// # mod m {
+/// bb_ort_plugin::export!(bb_cpu::Cpu; vendor = c"My Company", metadata = &[(c"chip", c"mk2")]);
+/// # }
+/// ```
+///
+/// A value, a type without the derive, and an unknown field are errors:
 ///
 /// ```compile_fail
 /// bb_ort_plugin::export!(bb_cpu::Cpu::default());
@@ -59,6 +69,10 @@ pub mod __private {
 /// ```compile_fail
 /// struct Plain;
 /// bb_ort_plugin::export!(Plain);
+/// ```
+///
+/// ```compile_fail
+/// bb_ort_plugin::export!(bb_cpu::Cpu; seller = c"My Company");
 /// ```
 #[macro_export]
 macro_rules! export {
@@ -72,8 +86,12 @@ macro_rules! export {
     ($first:ident $(:: $rest:ident)* ($($arguments:tt)*)) => { $crate::export!(@not_a_type); };
     ($first:ident $(:: $rest:ident)* { $($fields:tt)* }) => { $crate::export!(@not_a_type); };
     ($first:ident $(:: $rest:ident)*, $($more:tt)+) => { $crate::export!(@not_a_type); };
-    ($backend:ty) => {
+    ($backend:ty $(; $($field:ident = $value:expr),+ $(,)?)?) => {
         const _: () = {
+            #[allow(clippy::needless_update, reason = "all fields may be set")]
+            const DESCRIPTION: $crate::Description =
+                $crate::Description { $($($field: $value,)+)? ..$crate::Description::DEFAULT };
+
             /// Creates the factory.
             ///
             /// # Safety
@@ -89,7 +107,7 @@ macro_rules! export {
                 count: *mut usize,
             ) -> $crate::__private::Status {
                 // SAFETY: ONNX Runtime passed the arguments.
-                unsafe { $crate::__private::create::<$backend>(base, factories, most, count) }
+                unsafe { $crate::__private::create::<$backend>(base, factories, most, count, DESCRIPTION) }
             }
 
             /// Releases the factory.

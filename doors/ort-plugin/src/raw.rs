@@ -152,6 +152,8 @@ table! {
         272 read_attribute(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, length: usize, needed: *mut usize) -> Status;
         289 value_name(value: *const OrtValueInfo, name: *mut *const c_char) -> Status;
         290 value_type_info(value: *const OrtValueInfo, info: *mut *const OrtTypeInfo) -> Status;
+        295 create_key_value_pairs(made: *mut *mut OrtKeyValuePairs);
+        296 add_key_value_pair(pairs: *mut OrtKeyValuePairs, key: *const c_char, value: *const c_char);
         298 key_value_pairs(pairs: *const OrtKeyValuePairs, keys: *mut *const *const c_char, values: *mut *const *const c_char, count: *mut usize);
         300 release_key_value_pairs(pairs: *mut OrtKeyValuePairs);
         307 hardware_device_type(device: *const OrtHardwareDevice) -> c_int;

@@ -36,10 +36,10 @@ macro_rules! facts_of_rows {
 }
 
 /// Expands a callback macro once for each family. `[Trait, Operations]` precedes the rows: the family's trait in `bb::ext`, and the
-/// enum of its operations. If an identifier is passed as the second argument, it precedes the trait: `[word, Trait, Operations]`.
+/// enum of its operations. If an identifier or a group is passed as the second argument, it precedes the trait: `[word, Trait, Operations]`.
 #[macro_export]
 macro_rules! for_each_family {
-    ($($callback:ident)::+ $(, $with:ident)?) => {
+    ($($callback:ident)::+ $(, $with:tt)?) => {
         $crate::for_each_nn!($($callback)::+, $($with,)? Nn, NnOp);
         $crate::for_each_llm!($($callback)::+, $($with,)? Llm, LlmOp);
         $crate::for_each_scalar!($($callback)::+, $($with,)? Scalar, ScalarOp);

@@ -62,6 +62,16 @@ macro_rules! __family_item {
     };
 }
 
+/// Reports the methods of a layer's `impl bb::Layer` that are operations of a family.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layer_methods {
+    () => {};
+    ($($method:ident)+) => {
+        $crate::__private::ir::for_each_family!($crate::__private::not_of_layer, [$($method)+]);
+    };
+}
+
 /// Asserts that the derive of a backend names every family that the backend implements.
 #[doc(hidden)]
 #[macro_export]

@@ -16,7 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no name: `bb::RegisteredLayer` is not implemented for it",
     label = "this layer is not registered by a name",
-    note = "write `impl bb::RegisteredLayer for {Self} {{ … }}` with the layer's name and options"
+    note = "write `impl bb::RegisteredLayer for {Self} {{ … }}` with the layer's name and options",
+    note = "a layer derives `bb::Backend` with `#[bb(delegate = field)]`, and implements `bb::Layer`"
 )]
 pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
     /// The name, which consists of lower-case letters, digits and `-`.

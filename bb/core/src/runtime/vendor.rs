@@ -249,9 +249,20 @@ macro_rules! __vendor_patterns {
         &[ $( $crate::__private::VendorPattern {
             name: ::core::stringify!($pattern),
             traced: $crate::__vendor_traced!($pattern, [$op, $trait] $row),
-            accepts: &[$($when)?],
+            accepts: &[$($crate::__vendor_condition!($when))?],
         } ),* ]
     };
+}
+
+/// Expands to the condition of a pattern.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_condition {
+    ($when:path) => {{
+        // `at!` makes rustc report a function with a wrong signature at the row that names it.
+        $crate::__private::at! { [$when] const CONDITION: $crate::__private::Accepts = $when; }
+        CONDITION
+    }};
 }
 
 /// Expands to a body or a pattern that runs on the tracer.

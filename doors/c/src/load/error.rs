@@ -31,13 +31,14 @@ pub enum LoadError {
     },
     /// The library does not export a backend of `bb`.
     #[error(
-        "the library `{}` exports no `bb_backend_library`, so that it has no backend of bb; in C, write \
-         `BB_EXPORT const bb_library bb_backend_library = {{…}};`",
-        sentence(.path.display())
+        "the library `{}` exports no `bb_backend_library`, so that it has no backend of bb; {}",
+        sentence(.path.display()), instead(*.kind)
     )]
     NoBackend {
         /// The file.
         path: PathBuf,
+        /// The kind of the library, if it is known.
+        kind: Option<LibraryKind>,
         /// The error of the system.
         #[source]
         source: libloading::Error,
@@ -109,6 +110,34 @@ pub enum LoadError {
         #[source]
         source: Box<Error>,
     },
+}
+
+/// A library without a backend that `bb` recognizes by a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LibraryKind {
+    /// The library of `bb` for programs in C.
+    Host,
+    /// A provider of ONNX Runtime.
+    Provider,
+    /// ONNX Runtime, or the library of `bb` that replaces it.
+    OnnxRuntime,
+}
+
+/// Returns the advice for a library without a backend.
+fn instead(kind: Option<LibraryKind>) -> &'static str {
+    match kind {
+        None => "in C, write `BB_EXPORT const bb_library bb_backend_library = {…};`",
+        Some(LibraryKind::Host) => {
+            "it is bb's own library for programs in C, which they link; expected the library of a backend"
+        }
+        Some(LibraryKind::Provider) => {
+            "it is a provider of ONNX Runtime, which `bb conformance --library` tests; expected the library of a backend"
+        }
+        Some(LibraryKind::OnnxRuntime) => {
+            "it is a library of ONNX Runtime; expected the library of a backend"
+        }
+    }
 }
 
 /// Lists the options of a backend.

@@ -3,7 +3,7 @@
 //! The loader of Linux maps the segments that the headers declare without checking the length of the file. If the file is too short, the
 //! program ends with a bus error at the first missing byte. Loaders of other systems check the length themselves.
 
-use super::LoadError;
+use super::{LibraryKind, LoadError};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -98,21 +98,56 @@ fn runs_here(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     })
 }
 
+/// Recognizes a library that has no backend by a function that it exports.
+pub(super) fn kind(library: &libloading::Library) -> Option<LibraryKind> {
+    let exports = |symbol: &[u8]| {
+        // SAFETY: the symbol is only searched for; its value is not used.
+        unsafe { library.get::<*const u8>(symbol) }.is_ok()
+    };
+    [
+        (&b"bb_load_backend\0"[..], LibraryKind::Host),
+        (b"CreateEpFactories\0", LibraryKind::Provider),
+        (b"OrtGetApiBase\0", LibraryKind::OnnxRuntime),
+    ]
+    .into_iter()
+    .find_map(|(symbol, kind)| exports(symbol).then_some(kind))
+}
+
 /// Refuses a file that is not a shared library of the system.
 fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
     if !cfg!(target_os = "linux") {
         return Ok(());
     }
-    let start: Vec<String> = header.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Err(LoadError::Mismatch {
         path: path.to_owned(),
         what: "format",
         expected: "a library of ELF with 64 bits".to_owned(),
         got: format!(
-            "a file that begins with [{}]: compile it as a shared library for this system (`cc -shared -fPIC`)",
-            start.join(" ")
+            "{}: compile it as a shared library for this system (`cc -shared -fPIC`)",
+            format_of(header)
         ),
     })
+}
+
+/// Describes the format of a file by its first bytes.
+fn format_of(header: &[u8]) -> String {
+    let start = header.get(..8).unwrap_or(header);
+    match start {
+        [] => "an empty file".to_owned(),
+        [b'!', b'<', ..] if start == b"!<arch>\n" || start == b"!<thin>\n" => {
+            "a static library, which is an archive of object files".to_owned()
+        }
+        [0x7f, b'E', b'L', b'F', 1, ..] => "a library of ELF with 32 bits".to_owned(),
+        [b'M', b'Z', ..] => "a file of Windows".to_owned(),
+        [0xcf | 0xce, 0xfa, 0xed, 0xfe, ..] | [0xca, 0xfe, 0xba, 0xbe, ..] => "a file of macOS".to_owned(),
+        _ if start.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')) => {
+            format!("a text that begins with `{}`", start.escape_ascii())
+        }
+        _ => {
+            let start: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("a file that begins with [{}]", start.join(" "))
+        }
+    }
 }
 
 /// Reads a little-endian number at an offset.

@@ -92,8 +92,9 @@ impl BackendLibrary {
         // SAFETY: the initialisers of the library run, which the caller requested.
         let library = unsafe { file::load(&path) }.map_err(open)?;
         // SAFETY: only the address is used here, and the type describes only the first field.
-        let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }
-            .map_err(|source| LoadError::NoBackend { path: path.clone(), source })?;
+        let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }.map_err(|source| {
+            LoadError::NoBackend { path: path.clone(), kind: file::kind(&library), source }
+        })?;
         // SAFETY: the library stays loaded as long as the pointer is used.
         let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
         // The library is not unloaded if the check of its table fails, because it may not allow unloading.

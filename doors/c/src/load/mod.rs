@@ -15,7 +15,7 @@ mod path;
 mod register;
 
 pub use backend::{LoadedBackend, LoadedTensor};
-pub use error::{LoadError, LoadedError};
+pub use error::{LibraryKind, LoadError, LoadedError};
 pub use library::BackendLibrary;
 pub use path::{PATH_VARIABLE, load_path};
 

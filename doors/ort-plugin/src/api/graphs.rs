@@ -6,7 +6,7 @@ use crate::raw::{
     OrtTypeInfo, OrtValueInfo, attribute_types,
 };
 use bb::{DataType, TensorData};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
@@ -292,6 +292,18 @@ impl Api {
         let tensor = self.got(null(), |to| unsafe { self.table.initializer_value(value, to) })?;
         // SAFETY: the tensor belongs to the graph.
         if tensor.is_null() { Ok(None) } else { unsafe { self.tensor(tensor, elements) }.map(Some) }
+    }
+
+    /// Creates pairs of texts, which the caller releases.
+    pub(crate) fn key_value_pairs(&self, pairs: &[(&CStr, &CStr)]) -> *mut OrtKeyValuePairs {
+        let mut made = null_mut();
+        // SAFETY: the out pointer is valid.
+        unsafe { self.table.create_key_value_pairs(&raw mut made) };
+        for (key, value) in pairs {
+            // SAFETY: the pairs were created above, and ONNX Runtime copies the texts.
+            unsafe { self.table.add_key_value_pair(made, key.as_ptr(), value.as_ptr()) };
+        }
+        made
     }
 
     /// Returns the configuration entries of a session.

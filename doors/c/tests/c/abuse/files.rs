@@ -1,7 +1,7 @@
 //! Tests files that are not libraries of backends.
 
 use crate::built;
-use bb::{BackendLibrary, LoadError};
+use bb::{BackendLibrary, LibraryKind, LoadError};
 use std::fs;
 use std::path::Path;
 
@@ -68,6 +68,29 @@ fn an_object_file_is_not_linked_yet() {
     );
 }
 
+/// Tests that the message names the format of a file that is no shared library of Linux.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_another_format_is_described() {
+    for (name, content, expected) in [
+        ("nothing.so", &b""[..], "an empty file"),
+        ("static.a", b"!<arch>\n/               0", "a static library, which is an archive of object files"),
+        ("narrow.so", b"\x7fELF\x01\x01\x01\0", "a library of ELF with 32 bits"),
+        ("windows.dll", b"MZ\x90\0\x03\0\0\0", "a file of Windows"),
+        ("macos.dylib", b"\xcf\xfa\xed\xfe\x07\0\0\x01", "a file of macOS"),
+        ("text.txt", b"#include <stdio.h>", "a text that begins with `#include`"),
+        ("bytes.so", b"\x01\x02", "a file that begins with [01 02]"),
+    ] {
+        let path = built::folder().join(name);
+        fs::write(&path, content).unwrap();
+        let text = error(&path).to_string();
+        assert!(
+            text.contains(&format!("expected a library of ELF with 64 bits, got {expected}: ")),
+            "{text}"
+        );
+    }
+}
+
 /// Tests a library for another processor, where Linux would only report that the file does not exist.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
@@ -113,6 +136,22 @@ fn a_library_without_the_symbol() {
     assert!(matches!(error, LoadError::NoBackend { .. }), "{error}");
     assert!(error.to_string().contains("exports no `bb_backend_library`"), "{error}");
     assert!(std::error::Error::source(&error).is_some());
+}
+
+/// Tests that the message names the library of another interface.
+#[test]
+fn a_library_of_another_interface() {
+    for (name, function, kind, expected) in [
+        ("host", "bb_load_backend", LibraryKind::Host, "it is bb's own library for programs in C"),
+        ("provider", "CreateEpFactories", LibraryKind::Provider, "`bb conformance --library`"),
+        ("runtime", "OrtGetApiBase", LibraryKind::OnnxRuntime, "it is a library of ONNX Runtime"),
+    ] {
+        let source = built::folder().join(format!("{name}.c"));
+        fs::write(&source, format!("int {function}(void);\nint {function}(void) {{ return 0; }}\n")).unwrap();
+        let error = error(built::library(name, &source, &[]));
+        assert!(matches!(&error, LoadError::NoBackend { kind: Some(got), .. } if *got == kind), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }
 
 #[test]
