@@ -1,5 +1,6 @@
 //! Types that hold a device have a constructor, which may fail, and need neither `Default` nor serde.
 #![deny(warnings)]
+#![expect(clippy::extra_unused_type_parameters, reason = "the parameter is part of the path in `new`")]
 
 use bb::Declared;
 use std::sync::Mutex;

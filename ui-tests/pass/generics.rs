@@ -1,5 +1,6 @@
 //! A generic type registers the instances that it lists.
 #![deny(warnings)]
+#![expect(clippy::indexing_slicing, reason = "a test")]
 
 use bb::Declared;
 use std::marker::PhantomData;

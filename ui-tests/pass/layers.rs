@@ -1,4 +1,5 @@
 //! Layers in the forms that authors write: on a field with a name or a number, concrete or generic, and an enum of backends.
+#![expect(dead_code, reason = "the enum only compiles")]
 
 use bb::{Erased, InnerBackend};
 

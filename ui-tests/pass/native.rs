@@ -1,5 +1,6 @@
 //! `#[bb::native]` records the methods that are written, if they are compiled.
 #![deny(warnings)]
+#![expect(clippy::non_minimal_cfg, reason = "`cfg(all())` is compiled always, and `cfg(any())` never")]
 
 use bb::ext::{Create, CreateOp, Native, Nn, NnOp};
 use ui_tests::Handle;

@@ -1,6 +1,7 @@
 //! Every kind of type can be a backend.
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs)]
+#![expect(dead_code, clippy::indexing_slicing, reason = "a test")]
 use bb::Declared;
 use bb::ext::Nn;
 
