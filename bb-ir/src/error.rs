@@ -14,8 +14,8 @@ use crate::text::{listed, sentence, shown};
 use limit_option::option;
 pub(crate) use message::domain_title;
 use message::{
-    alternatives, axes, by_limit, declared, inside, missing_folder, other_case, paths, range, searched,
-    too_large,
+    alternatives, axes, by_limit, declared, inside, meant_limit, missing_folder, other_case, paths, range,
+    searched, too_large,
 };
 use std::path::PathBuf;
 
@@ -31,11 +31,27 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     // Limits of readers and operations, and the options that set them.
     /// No limit has this name.
-    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = option(shown(.name)))]
+    #[error("there is no limit `{name}`{}; the limits and their default values are: {known}", meant_limit(.nearest), name = option(shown(.name)))]
     UnknownLimit {
         /// The name.
         name: String,
+        /// The most similar name of a limit.
+        nearest: Option<String>,
         /// The limits with their default values.
+        known: String,
+    },
+
+    /// A limit bounds the loading of models, and another library loads them.
+    #[error(
+        "the limit `{}` bounds the loading of models, which {loader} does here; the limits on runs and their default values are: {known}",
+        option(.name)
+    )]
+    LoadingLimit {
+        /// The name of the limit.
+        name: &'static str,
+        /// The library that loads models.
+        loader: &'static str,
+        /// The limits on runs with their default values.
         known: String,
     },
 

@@ -38,7 +38,7 @@ pub use convert::Summary;
 pub use dtype::{DataType, Element};
 pub use dtypes::DataTypes;
 pub use error::{BoxError, Error, ErrorKind, Problems};
-pub use limits::{BYTES_FORM, FileAccess, LimitInfo, Limits, parse_bytes};
+pub use limits::{BYTES_FORM, FileAccess, LimitInfo, LimitPhase, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
 pub use tensor::{

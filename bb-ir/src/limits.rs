@@ -21,6 +21,25 @@ pub enum FileAccess {
     Read,
 }
 
+/// The phase of a limit. If another library loads the model, only the limits on runs apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitPhase {
+    /// The limit applies while a model is loaded.
+    Loading,
+    /// The limit applies when a model is compiled and runs.
+    Running,
+}
+
+impl LimitPhase {
+    /// Returns the name of the phase for tables: `loading` or `runs`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LimitPhase::Loading => "loading",
+            LimitPhase::Running => "runs",
+        }
+    }
+}
+
 /// A description of one of the [`Limits`], for programs that list limits or set them by name.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitInfo {
@@ -28,6 +47,8 @@ pub struct LimitInfo {
     pub name: &'static str,
     /// The unit, or the format of the value.
     pub unit: &'static str,
+    /// Whether the limit bounds loading or runs.
+    pub phase: LimitPhase,
     doc: &'static str,
     get: fn(&Limits) -> String,
     set: fn(&mut Limits, &str) -> bool,
@@ -45,9 +66,9 @@ impl LimitInfo {
     }
 }
 
-/// Declares [`Limits`]. A row declares a field: `name: kind = default`. The kind is the name of a module of this file.
+/// Declares [`Limits`]. A row declares a field: `name: kind = default, phase`. The kind is the name of a module of this file.
 macro_rules! limits {
-    ($( $(#[doc = $doc:literal])+ $name:ident: $kind:ident = $default:expr; )*) => {
+    ($( $(#[doc = $doc:literal])+ $name:ident: $kind:ident = $default:expr, $phase:ident; )*) => {
         /// Limits on the contents and resources of a model, and on the location of its data.
         ///
         /// The defaults accept every reasonable model, and reject a hostile model before it uses up a machine's memory or time.
@@ -79,6 +100,7 @@ macro_rules! limits {
         static ALL: &[LimitInfo] = &[$( LimitInfo {
             name: stringify!($name),
             unit: $kind::UNIT,
+            phase: LimitPhase::$phase,
             doc: concat!($($doc),+),
             get: |limits| $kind::write(&limits.$name),
             set: |limits, text| $kind::read(&mut limits.$name, text).is_some(),
@@ -88,42 +110,42 @@ macro_rules! limits {
 
 limits! {
     /// The size of the serialized model, without external data.
-    model_bytes: bytes = at_most(16 << 30);
+    model_bytes: bytes = at_most(16 << 30), Loading;
     /// The number of nodes, including nodes of subgraphs and of inlined functions.
-    nodes: count = 1_000_000;
+    nodes: count = 1_000_000, Loading;
     /// The nesting depth of subgraphs, function calls and types; at most `Limits::MAX_NESTING`.
-    nesting: count = 64;
+    nesting: count = 64, Loading;
     /// The number of elements of one constant tensor.
-    tensor_elements: count = at_most(1 << 34);
+    tensor_elements: count = at_most(1 << 34), Loading;
     /// The size of one constant tensor.
-    tensor_bytes: bytes = at_most(16 << 30);
+    tensor_bytes: bytes = at_most(16 << 30), Loading;
     /// The size of all constant tensors together, including the tensors of inlined functions.
-    total_tensor_bytes: bytes = at_most(64 << 30);
+    total_tensor_bytes: bytes = at_most(64 << 30), Loading;
     /// The size of all sparse constants together, in the dense form of their elements in memory.
-    sparse_bytes: bytes = at_most(1 << 30);
+    sparse_bytes: bytes = at_most(1 << 30), Loading;
     /// The length of a name.
-    name_bytes: bytes = 64 << 10;
+    name_bytes: bytes = 64 << 10, Loading;
     /// The size of all names and attributes other than tensors together, including the names and attributes of inlined
     /// functions.
-    total_text_bytes: bytes = at_most(1 << 30);
+    total_text_bytes: bytes = at_most(1 << 30), Loading;
     /// The size of a value that a run produces. A larger value is refused before anything runs.
-    value_bytes: bytes = at_most(4 << 30);
+    value_bytes: bytes = at_most(4 << 30), Running;
     /// The size of all values of a run that exist at the same time, inputs and outputs included. A view counts like a copy,
     /// and texts that the host computes count until the run ends.
-    run_bytes: bytes = at_most(16 << 30);
+    run_bytes: bytes = at_most(16 << 30), Running;
     /// The size of all constants that are computed when a plan is made, including intermediate ones; at most `run_bytes`. Values
     /// that would exceed it are computed in each run instead.
-    fold_bytes: bytes = at_most(4 << 30);
+    fold_bytes: bytes = at_most(4 << 30), Running;
     /// The number of iterations of all loops of a run together.
-    iterations: count = 1 << 20;
+    iterations: count = 1 << 20, Running;
     /// The size of the plans that a compiled graph keeps for different kinds of inputs, without the model's weights.
     /// The least recently used plan is dropped first, and the newest one always stays.
-    plan_bytes: bytes = 256 << 20;
+    plan_bytes: bytes = 256 << 20, Running;
     /// Folders besides the model's own that may contain external data. Setting this limit again adds another
     /// folder.
-    external_folders: folders = Vec::new();
+    external_folders: folders = Vec::new(), Loading;
     /// How the model and its external data are loaded: mapped by default, or `read`.
-    file_access: access = FileAccess::Map;
+    file_access: access = FileAccess::Map, Loading;
 }
 
 impl Limits {
@@ -156,8 +178,36 @@ impl Limits {
     /// [`Error::UnknownLimit`], which lists all names, if no limit is called `name`; [`Error::LimitValue`] if the value is
     /// invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
-        let limit = ALL.iter().find(|limit| limit.name == name);
-        let limit = limit.ok_or_else(|| Error::UnknownLimit { name: name.to_owned(), known: names() })?;
+        self.set_among(ALL.iter(), name, value)
+    }
+
+    /// Sets the limit on runs called `name`, as [`set`](Self::set) does, in a program where `loader` loads the models.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LoadingLimit`] if the limit bounds loading; [`Error::UnknownLimit`] and [`Error::LimitValue`] as for
+    /// [`set`](Self::set), with a list of the limits on runs.
+    pub fn set_for_runs(&mut self, loader: &'static str, name: &str, value: &str) -> Result<(), Error> {
+        let running = ALL.iter().filter(|limit| limit.phase == LimitPhase::Running);
+        match ALL.iter().find(|limit| limit.name == name) {
+            Some(LimitInfo { name, phase: LimitPhase::Loading, .. }) => {
+                Err(Error::LoadingLimit { name, loader, known: listed(running) })
+            }
+            Some(LimitInfo { phase: LimitPhase::Running, .. }) | None => self.set_among(running, name, value),
+        }
+    }
+
+    /// Sets one of `limits` by its name.
+    fn set_among(
+        &mut self,
+        limits: impl Iterator<Item = &'static LimitInfo> + Clone,
+        name: &str,
+        value: &str,
+    ) -> Result<(), Error> {
+        let Some(limit) = limits.clone().find(|limit| limit.name == name) else {
+            let nearest = crate::nearest(name, limits.clone().map(|limit| limit.name)).map(str::to_owned);
+            return Err(Error::UnknownLimit { name: name.to_owned(), nearest, known: listed(limits) });
+        };
         if (limit.set)(self, value) {
             return Ok(());
         }
@@ -339,13 +389,13 @@ pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: 
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
 }
 
-/// Lists the names of all limits with their default values.
-fn names() -> String {
+/// Lists the names of limits with their default values.
+fn listed(limits: impl Iterator<Item = &'static LimitInfo>) -> String {
     let text = |limit: &LimitInfo| match limit.default() {
         default if default.is_empty() => format!("`{}`", option(limit.name)),
         default => format!("`{}` ({default})", option(limit.name)),
     };
-    Limits::all().iter().map(text).collect::<Vec<_>>().join(", ")
+    limits.map(text).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -384,7 +434,12 @@ mod tests {
         assert_eq!(limits.external_folders, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(limits.get("value_bytes").unwrap(), "3MiB");
         assert_eq!(limits.get("nothing"), None);
-        assert!(matches!(limits.set("nothing", "1"), Err(Error::UnknownLimit { .. })));
+        assert!(matches!(limits.set("nothing", "1"), Err(Error::UnknownLimit { nearest: None, .. })));
+        let misspelt = limits.set("iteration", "1").unwrap_err().to_string();
+        assert!(
+            misspelt.starts_with("there is no limit `iteration` (did you mean `iterations`?); the limits"),
+            "{misspelt}"
+        );
         for (name, value) in
             [("nodes", "-1"), ("nodes", "1GiB"), ("value_bytes", "99999999TiB"), ("file_access", "")]
         {
@@ -394,6 +449,26 @@ mod tests {
         let units =
             "expected a number of bytes, or one with the unit K, M, G, T, KiB, MiB, GiB or TiB, as in 4GiB";
         assert!(decimal.ends_with(units), "{decimal}");
+    }
+
+    #[test]
+    fn a_program_that_loads_no_models_has_only_the_limits_of_runs() {
+        let mut limits = Limits::default();
+        for limit in Limits::all() {
+            let set = limits.set_for_runs("Loader", limit.name, &limit.default());
+            match limit.phase {
+                LimitPhase::Running => assert!(set.is_ok(), "{}", limit.name),
+                LimitPhase::Loading => {
+                    assert!(matches!(set, Err(Error::LoadingLimit { .. })), "{}", limit.name)
+                }
+            }
+        }
+        let refused = limits.set_for_runs("Loader", "nodes", "1").unwrap_err().to_string();
+        let known = "`value_bytes` (4GiB), `run_bytes` (16GiB), `fold_bytes` (4GiB), `iterations` (1048576), `plan_bytes` (256MiB)";
+        let bounds = "the limit `nodes` bounds the loading of models, which Loader does here";
+        assert_eq!(refused, format!("{bounds}; the limits on runs and their default values are: {known}"));
+        let unknown = limits.set_for_runs("Loader", "value_byte", "1").unwrap_err().to_string();
+        assert!(unknown.contains("did you mean `value_bytes`?") && unknown.ends_with(known), "{unknown}");
     }
 
     #[test]

@@ -162,6 +162,19 @@ pub fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// The texts that [`parse_bool`] accepts, for error messages.
+pub const BOOL_FORM: &str = "`true`, `false`, `1` or `0`";
+
+/// Parses an option that is true or false: `true`, `false`, `1` or `0`, in upper or lower case. Returns `None` for any other
+/// text.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    let is = |names: [&str; 2]| names.iter().any(|name| text.eq_ignore_ascii_case(name));
+    match (is(["true", "1"]), is(["false", "0"])) {
+        (false, false) => None,
+        (truth, _) => Some(truth),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +215,12 @@ mod tests {
         let names: Vec<String> = (0..100_000).map(|i| format!("{i}{}", "n".repeat(1000))).collect();
         let list = listed(&names).to_string();
         assert!(list.ends_with(", and 99980 more]") && list.len() < 8000, "{}", list.len());
+    }
+
+    #[test]
+    fn options_that_are_true_or_false_have_four_spellings() {
+        assert_eq!(["true", "1", "True"].map(parse_bool), [Some(true); 3]);
+        assert_eq!(["false", "0", "FALSE"].map(parse_bool), [Some(false); 3]);
+        assert_eq!(["", "yes", "on", "2", "true "].map(parse_bool), [None; 5]);
     }
 }

@@ -78,6 +78,22 @@ fn a_value_is_bounded_in_every_run_of_a_plan() {
     }
 }
 
+/// A large tensor is built from smaller ones; the error has the extents of the model.
+#[test]
+fn the_error_of_a_filled_tensor_names_the_requested_extents() {
+    let nodes = vec![node("ConstantOfShape", &["to"], &["y"])];
+    let model = model(&[("to", &[1])], nodes, &[("y", &[-1])]);
+    let model = typed(model, &[("to", DataType::I64)]);
+    let to = TensorData::new(&[1], &[1i64 << 40]).unwrap();
+    for name in backends::NAMES {
+        let ran = outcome(name, &model, &limited(&[]), &[&[to.clone()]]);
+        let error = ran[0].as_ref().unwrap_err();
+        let wanted =
+            "f32 with extents [1099511627776] is larger than 4294967296 bytes, the limit `value_bytes`";
+        assert!(error.contains(wanted), "{name}: {error}");
+    }
+}
+
 #[test]
 fn what_the_host_computes_is_bounded() {
     // The number of indices depends on data: one per element other than 0.

@@ -211,7 +211,10 @@ pub(crate) fn choose(name: &str) -> Result<(), bb::Error> {
     }
     match settle(asked) {
         now if now.name() == asked.name() => Ok(()),
-        now => refused(now, "because the process began with them"),
+        now => refused(
+            now,
+            "because the process has used them already: choose the level when the process opens its first CPU backend",
+        ),
     }
 }
 

@@ -105,6 +105,7 @@ impl Error {
             | Error::FrameTooLong { .. }
             | Error::FrameHeaderLength { .. } => ErrorKind::Limit,
             Error::UnknownLimit { .. }
+            | Error::LoadingLimit { .. }
             | Error::LimitValue { .. }
             | Error::NoFile { .. }
             | Error::NotFile { .. }

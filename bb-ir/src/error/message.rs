@@ -2,6 +2,7 @@
 
 use super::limit_option::option;
 use crate::DataType;
+use crate::memory::ADDRESSABLE;
 use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
 
@@ -40,15 +41,23 @@ pub(super) fn too_large(limit: usize, name: Option<&str>) -> String {
     if limit >= isize::MAX as usize {
         return "has more elements than an address can count".to_owned();
     }
-    format!(
-        "is larger than {limit} bytes, the limit{}",
-        name.map(|name| format!(" `{}`", option(name))).unwrap_or_default()
-    )
+    match name {
+        Some(name) => format!("is larger than {limit} bytes, the limit `{}`", option(name)),
+        None if limit == ADDRESSABLE => {
+            format!("is larger than {limit} bytes, the most that a process can address")
+        }
+        None => format!("is larger than {limit} bytes, the limit of the call"),
+    }
 }
 
 /// Returns a phrase with the name of the limit; empty if the limit has no name.
 pub(super) fn by_limit(name: Option<&str>) -> String {
     name.map(|name| format!(" by the limit `{}`", option(name))).unwrap_or_default()
+}
+
+/// Suggests a limit; empty if there is no suggestion.
+pub(super) fn meant_limit(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!(" (did you mean `{}`?)", option(name))).unwrap_or_default()
 }
 
 /// Formats a choice of element types.

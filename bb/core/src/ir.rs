@@ -5,8 +5,8 @@
 //! of `bb`.
 
 pub use bb_ir::{
-    ALIGNMENT, Axis, Error, Identity, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
-    for_each_primitive, nearest, parse_bytes, unpack_into,
+    ALIGNMENT, Axis, Error, Identity, LimitInfo, LimitPhase, Problems, Strings, StringsBuilder, Summary,
+    element_count, for_each_primitive, nearest, parse_bytes, unpack_into,
 };
 
 /// Conversions between element types, as ONNX's `Cast` defines them.
@@ -80,7 +80,8 @@ pub mod wire {
     };
 }
 
-/// Formats untrusted text for people: errors, tables and logs show names escaped and truncated.
+/// Formats untrusted text for people: errors, tables and logs show names escaped and truncated. Also parses options that are true or
+/// false.
 pub mod text {
-    pub use bb_ir::text::{is_hidden, listed, printable, sentence, shown, within};
+    pub use bb_ir::text::{BOOL_FORM, is_hidden, listed, parse_bool, printable, sentence, shown, within};
 }

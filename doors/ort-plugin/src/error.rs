@@ -3,6 +3,7 @@
 use bb::{BackendHandle, ErrorKind};
 use bb_core::ir::text::shown;
 use std::ffi::c_int;
+use std::fmt::Display;
 
 /// The options of the plugin itself.
 pub(crate) const OPTIONS: &[&str] = &["backend", "host", "native_only", "report", "limits.NAME"];
@@ -195,7 +196,7 @@ fn own_options() -> String {
 }
 
 /// Lists names in backquotes.
-pub(crate) fn quoted(names: &[&str]) -> String {
+pub(crate) fn quoted<S: Display>(names: &[S]) -> String {
     names.iter().map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ")
 }
 

@@ -11,10 +11,11 @@ use crate::raw::{
     OrtSyncStreamImpl, Status,
 };
 use crate::settings::Settings;
-use bb::{Declared, OpenOption, Registration, Registry};
+use bb::{Declared, OpenOption, OpenOptions, Registration, Registry};
 use bb_core::ir::text::shown;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
 /// `OrtHardwareDeviceType_CPU`.
 const CPU: c_int = 0;
@@ -67,22 +68,22 @@ pub unsafe fn create<B: Declared>(
         let factory = Factory::new::<B>(api, description);
         // SAFETY: both are output pointers of the caller.
         unsafe {
-            *factories = Box::into_raw(Box::new(factory)).cast();
+            *factories = Arc::into_raw(Arc::new(factory)).cast_mut().cast();
             *count = 1;
         }
         Ok(())
     })
 }
 
-/// Releases a factory.
+/// Releases a factory. If providers still exist, it is freed with the last of them, because ONNX Runtime releases them through it.
 ///
 /// # Safety
 ///
 /// The pointer is null or was created by [`create`], and is no longer used.
 pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
     if !factory.is_null() {
-        // SAFETY: the pointer belongs to a boxed `Factory`, because `raw` is its first field.
-        quiet(|| drop(unsafe { Box::from_raw(factory.cast::<Factory>()) }));
+        // SAFETY: the pointer is the reference of ONNX Runtime to a `Factory`, because `raw` is its first field.
+        quiet(|| unsafe { Arc::decrement_strong_count(factory.cast::<Factory>()) });
     }
     null_mut()
 }
@@ -114,23 +115,33 @@ impl Factory {
         Factory { raw, api, name, version, description, backend: B::NAME, registry }
     }
 
-    /// Adds the options of the plugin to the error of an unknown option of a backend.
-    fn unknown(&self, backend: &str, error: bb::Error) -> PluginError {
-        let bb::Error::UnknownOption { option, takes, .. } = &error else { return error.into() };
-        // The backend takes `narrow_floats` if it lacks a type, which only an opened backend shows.
-        let is_whole =
-            || self.registry.backend(backend).is_ok_and(|on| on.runtime().capabilities().types.is_all());
-        let floats = OpenOption::NarrowFloats.name();
-        let takes: Vec<&str> =
-            takes.iter().map(String::as_str).filter(|one| *one != floats || !is_whole()).collect();
-        let names = OPTIONS.iter().copied().filter(|name| !name.contains('.')).chain(takes.iter().copied());
+    /// Adds the options of the plugin to the error of an unknown option of the session. An option in the backend's name is one of
+    /// the backend only.
+    fn unknown(&self, name: &str, given: &OpenOptions, error: bb::Error) -> PluginError {
+        let bb::Error::UnknownOption { backend, option, takes, .. } = error else { return error.into() };
+        let takes = self.effective(backend.unwrap_or(name), takes);
+        let known = takes.iter().map(String::as_str);
+        if !given.texts().iter().any(|(setting, _)| *setting == option) {
+            let nearest = bb_core::ir::nearest(&option, known).map(str::to_owned);
+            return bb::Error::UnknownOption { backend, option, nearest, takes }.into();
+        }
+        let names = OPTIONS.iter().copied().filter(|name| !name.contains('.')).chain(known);
         let nearest = bb_core::ir::nearest(&option.to_lowercase(), names).map(str::to_owned);
-        let backend = shown(backend);
+        let backend = shown(name);
         let backend = match takes.as_slice() {
             [] => format!("the backend `{backend}` takes none"),
             takes => format!("the backend `{backend}` takes {}", quoted(takes)),
         };
-        PluginError::UnknownOption { option: option.clone(), nearest, backend }
+        PluginError::UnknownOption { option, nearest, backend }
+    }
+
+    /// Returns the options of a backend without `narrow_floats` if it lacks no type, which only an opened backend shows.
+    fn effective(&self, backend: &str, mut takes: Vec<String>) -> Vec<String> {
+        let floats = OpenOption::NarrowFloats.name();
+        if self.registry.backend(backend).is_ok_and(|on| on.runtime().capabilities().types.is_all()) {
+            takes.retain(|option| option != floats);
+        }
+        takes
     }
 
     /// Creates a provider with the options of a session.
@@ -139,8 +150,8 @@ impl Factory {
         let entries = if options.is_null() { Vec::new() } else { unsafe { self.api.entries(options)? } };
         let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
         let name = settings.backend.as_deref().unwrap_or(self.backend);
-        let on =
-            self.registry.backend_with(name, &settings.open).map_err(|error| self.unknown(name, error))?;
+        let opened = self.registry.backend_with(name, &settings.open);
+        let on = opened.map_err(|error| self.unknown(name, &settings.open, error))?;
         Ok(Provider::make(self.api, self.name.clone(), on, settings))
     }
 }
@@ -221,8 +232,9 @@ unsafe extern "system" fn create_ep(
     _logger: *const OrtLogger,
     made: *mut *mut OrtEp,
 ) -> Status {
+    let place = factory.cast::<Factory>().cast_const();
     // SAFETY: the pointer belongs to a factory, which is not mutated.
-    let factory = unsafe { &*factory.cast::<Factory>() };
+    let factory = unsafe { &*place };
     guarded(&factory.api, || {
         if made.is_null() {
             return Err(PluginError::Null { what: "the place for the provider" });
@@ -231,14 +243,27 @@ unsafe extern "system" fn create_ep(
         unsafe {
             *made = null_mut();
             *made = factory.provider(options)?;
+            // The provider is a reference to the factory, which `release_ep` drops.
+            Arc::increment_strong_count(place);
         }
         Ok(())
     })
 }
 
-unsafe extern "system" fn release_ep(_factory: *mut OrtEpFactory, provider: *mut OrtEp) {
-    // SAFETY: the provider was created by `create_ep`.
-    unsafe { Provider::release(provider) };
+/// Releases a provider. Backends that no other session uses are closed, so that their threads end.
+unsafe extern "system" fn release_ep(factory: *mut OrtEpFactory, provider: *mut OrtEp) {
+    if provider.is_null() {
+        return;
+    }
+    // SAFETY: the provider was created by `create_ep`, which also took a reference to the factory.
+    let factory = unsafe {
+        Provider::release(provider);
+        Arc::from_raw(factory.cast::<Factory>().cast_const())
+    };
+    quiet(|| {
+        factory.registry.close_unused();
+        drop(factory);
+    });
 }
 
 unsafe extern "system" fn validate_compiled(

@@ -65,12 +65,10 @@ impl Provider {
     ///
     /// # Safety
     ///
-    /// The pointer is null or was returned by [`make`](Self::make), and is no longer used.
+    /// The pointer was returned by [`make`](Self::make), and is no longer used.
     pub(crate) unsafe fn release(provider: *mut OrtEp) {
-        if !provider.is_null() {
-            // SAFETY: the pointer belongs to a boxed `Provider`, because `raw` is its first field.
-            quiet(|| drop(unsafe { Box::from_raw(provider.cast::<Provider>()) }));
-        }
+        // SAFETY: the pointer belongs to a boxed `Provider`, because `raw` is its first field.
+        quiet(|| drop(unsafe { Box::from_raw(provider.cast::<Provider>()) }));
     }
 }
 

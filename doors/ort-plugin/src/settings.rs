@@ -4,6 +4,7 @@ use crate::api::Result;
 use crate::error::PluginError;
 use bb::coverage::ClaimOptions;
 use bb::{Limits, OpenOptions};
+use bb_core::ir::text::{BOOL_FORM, parse_bool};
 use std::path::PathBuf;
 
 /// The name of ONNX Runtime's option for nodes of the operator `EPContext`, which contain compiled parts.
@@ -60,7 +61,8 @@ impl Settings {
             }
             "narrow_floats" => self.open.narrow_floats = truth(option, &value)?,
             _ if option.starts_with(LIMITS) => {
-                self.limits.set(option.get(LIMITS.len()..).unwrap_or_default(), &value)?;
+                let limit = option.get(LIMITS.len()..).unwrap_or_default();
+                self.limits.set_for_runs("ONNX Runtime", limit, &value)?;
             }
             _ => self.open = std::mem::take(&mut self.open).with_text(option, &value)?,
         }
@@ -69,11 +71,7 @@ impl Settings {
 }
 
 fn truth(option: &str, value: &str) -> Result<bool> {
-    match value {
-        "1" | "true" | "True" => Ok(true),
-        "0" | "false" | "False" => Ok(false),
-        _ => Err(wrong(option, "`1` or `0`", value)),
-    }
+    parse_bool(value).ok_or_else(|| wrong(option, BOOL_FORM, value))
 }
 
 fn wrong(option: &str, expected: &'static str, got: &str) -> PluginError {
@@ -110,7 +108,16 @@ mod tests {
         let settings = read(&[("ep.bb-chip.limits.value_bytes", "6GiB")]).unwrap();
         assert_eq!(settings.limits.value_bytes, 6 << 30);
         let error = read(&[("ep.bb-chip.limits.value_byte", "1")]).unwrap_err().to_string();
-        assert!(error.contains("value_byte`") && error.contains("value_bytes"), "{error}");
+        assert!(error.contains("value_byte`") && error.contains("value_bytes`?"), "{error}");
+    }
+
+    #[test]
+    fn limits_on_loading_are_refused() {
+        for limit in ["nodes", "tensor_bytes", "file_access"] {
+            let error = read(&[(&format!("ep.bb-chip.limits.{limit}"), "1")]).unwrap_err();
+            assert!(error.to_string().contains("ONNX Runtime"), "{error}");
+            assert!(!error.to_string().contains("model_bytes"), "{error}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,10 +109,26 @@ def main() -> int:
         fail("something stays behind")
 
     plugin = Plugin(library)
+    print("sessions with different numbers of threads")
+    before = in_use()[1]
+    for count in range(20, 30):
+        session = plugin.session(dynamic, threads=str(count))
+        right(session, 64)
+        del session
+        gc.collect()
+    # Threads end soon after their session.
+    deadline = time.monotonic() + 10
+    while in_use()[1] > before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if in_use()[1] > before:
+        fail(f"{in_use()[1] - before} threads outlive their sessions")
+
     print("wrong options")
     refused("an unknown option", lambda: plugin.session(dynamic, colour="red"), "colour")
     refused("an option of the plugin with a typo", lambda: plugin.session(dynamic, hosts="1"), "did you mean `host`?", "`native_only`", "`report`", "`threads`")
     refused("a limit that does not exist", lambda: plugin.session(dynamic, **{"limits.value_byte": "1"}), "limits.value_byte`", "value_bytes")
+    refused("a limit on loading", lambda: plugin.session(dynamic, **{"limits.nodes": "1"}), "limits.nodes`", "ONNX Runtime", "value_bytes")
+    refused("an option of the backend's name that does not exist", lambda: plugin.session(dynamic, backend=f"{plugin.provider[3:]}(xyz=1)"), "has no option `xyz`")
     refused("too many threads", lambda: plugin.session(dynamic, threads="1000000"), "the option `threads` is 1000000; expected 1 to ")
     refused("a number that is none", lambda: plugin.session(dynamic, threads="many"), "threads", "many")
     refused("a backend that is not linked", lambda: plugin.session(dynamic, backend="nothing"), "nothing", "the library of the provider has no others")
@@ -127,14 +144,16 @@ def main() -> int:
     threads(session)
     one_thread = plugin.session(dynamic, threads="1")
     threads(one_thread)
-    print("a registration that ends before its sessions")
+    print("a registration that ends before its sessions, and another one")
     try:
         plugin.unregister()
     except Exception as error:
         print(f"  refused: {first_line(error)}")
     right(session, 5)
+    again = Plugin(library, "again")
     del session, one_thread
     gc.collect()
+    right(again.session(dynamic), 5)
     print("done")
     return 0
 

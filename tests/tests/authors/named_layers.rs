@@ -142,7 +142,7 @@ fn layers_that_cannot_be_opened_say_why() {
         ),
         (
             "opening(panics=perhaps)+cpu",
-            "layer `opening` cannot be opened: the option `panics` is `perhaps`; expected `true` or `false`",
+            "layer `opening` cannot be opened: the option `panics` is `perhaps`; expected `true`, `false`, `1` or `0`",
         ),
         (
             "opening(threads=2)+cpu",

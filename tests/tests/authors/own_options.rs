@@ -108,7 +108,10 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
         format!("backend `reference` has no option `tile`; it has no options of its own, only {floats}")
     );
     assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected a whole number, at least 0");
-    assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected `true` or `false`");
+    assert_eq!(
+        refused("tiled(fast=yes)"),
+        "the option `fast` is `yes`; expected `true`, `false`, `1` or `0`"
+    );
     assert_eq!(refused("tiled(scale=nan)"), "the option `scale` is `nan`; expected a number");
     assert_eq!(
         refused("tiled(tile)"),

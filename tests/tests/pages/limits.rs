@@ -10,7 +10,8 @@ fn the_page_has_a_row_for_each_limit() {
     let row = |limit: &bb::ir::LimitInfo| {
         let default = limit.default();
         let default = if default.is_empty() { "none" } else { &default };
-        format!("| `{}` | {} | {default} | {} |", limit.name, limit.unit, limit.doc())
+        let (name, unit, phase, doc) = (limit.name, limit.unit, limit.phase.name(), limit.doc());
+        format!("| `{name}` | {unit} | {default} | {phase} | {doc} |")
     };
     let expected: Vec<String> = Limits::all().iter().map(row).collect();
     assert_eq!(rows, expected);

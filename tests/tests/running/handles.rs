@@ -16,6 +16,21 @@ fn registry() -> Registry {
     Registry::builder().declared::<Cpu>().declared::<Lossy>().declared::<Reference>().build()
 }
 
+/// Threads of instances that are closed end; instances in use stay.
+#[test]
+fn unused_instances_are_closed_and_opened_again() {
+    let registry = Registry::builder().declared::<Cpu>().declared::<Reference>().build();
+    for name in ["cpu(threads=3)", "first_of(cpu, reference)", "first_of(cpu,reference)"] {
+        let used = registry.backend(name).unwrap();
+        registry.close_unused();
+        assert_eq!(registry.backend(name).unwrap().owner(), used.owner(), "{name} is in use");
+        let closed = used.owner();
+        drop(used);
+        registry.close_unused();
+        assert_ne!(registry.backend(name).unwrap().owner(), closed, "{name} is opened again");
+    }
+}
+
 #[test]
 fn a_loaded_kernel_tells_its_bindings_immediates_and_workgroup() {
     let on = registry().backend("lossy").unwrap();

@@ -1,5 +1,7 @@
 //! Identifies the options for opening a backend, in errors and lists.
 
+use bb_ir::text::{BOOL_FORM, parse_bool};
+
 /// One of the [`OpenOptions`](crate::OpenOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -33,7 +35,7 @@ pub struct OwnOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum OptionDefault {
-    /// A `bool`: `true` or `false`.
+    /// A `bool`. As a text, it is `true`, `false`, `1` or `0`.
     Bool(bool),
     /// An `i64`.
     Int(i64),
@@ -65,7 +67,7 @@ impl OptionDefault {
     /// Returns a description of the allowed values, for errors.
     pub(crate) fn values(self) -> &'static str {
         match self {
-            OptionDefault::Bool(_) => "`true` or `false`",
+            OptionDefault::Bool(_) => BOOL_FORM,
             OptionDefault::Int(_) => "a whole number",
             OptionDefault::Count(_) => "a whole number, at least 0",
             OptionDefault::Float(_) => "a number",
@@ -76,7 +78,7 @@ impl OptionDefault {
     /// Returns the normal form of a value of this type; `None` if the string is not a value of the type.
     pub(crate) fn normal(self, text: &str) -> Option<String> {
         Some(match self {
-            OptionDefault::Bool(_) => text.parse::<bool>().ok()?.to_string(),
+            OptionDefault::Bool(_) => parse_bool(text)?.to_string(),
             OptionDefault::Int(_) => text.parse::<i64>().ok()?.to_string(),
             OptionDefault::Count(_) => text.parse::<u64>().ok()?.to_string(),
             OptionDefault::Float(_) => {

@@ -32,7 +32,7 @@ pub fn scalar_like(on: &Tracer, x: &TracedTensor, value: f64) -> Result<TracedTe
 
 /// The body of [`Create::full`].
 pub fn full(on: &Tracer, shape: &[usize], value: f64, dtype: DataType) -> Result<TracedTensor, TraceStop> {
-    representable(shape, dtype)?;
+    representable(on, shape, dtype)?;
     let one = number(value, dtype)?;
     match bb_ir::element_count(shape) {
         Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
@@ -99,7 +99,7 @@ pub fn eye(
         })
     };
     let shape = [extent("rows", rows)?, extent("columns", columns)?];
-    representable(&shape, dtype)?;
+    representable(on, &shape, dtype)?;
     let [rows, columns] = shape.map(Extent::from);
     let mask = diagonal(on, [&rows, &columns], offset, |column, row| on.equal(column, row))?;
     math::to(on, &mask, dtype)
@@ -160,7 +160,7 @@ pub fn range(
 ///
 /// The number of indices is the sum of the extents, not their product, and is further reduced for large extents.
 pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTensor, TraceStop> {
-    representable(shape, crate::Tensor::dtype(x))?;
+    representable(on, shape, crate::Tensor::dtype(x))?;
     let from = crate::Tensor::shape(x);
     let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
     let new = shape.len().checked_sub(from.len()).ok_or_else(wrong).map_err(Error::from)?;
@@ -183,14 +183,15 @@ pub fn expand(on: &Tracer, x: &TracedTensor, shape: &[usize]) -> Result<TracedTe
     Ok(y)
 }
 
-/// Returns an error if no machine has enough memory for a tensor, before the backend creates parts of it.
+/// Returns an error if a tensor exceeds the limit on the bytes of one value, or if no machine has enough memory for it. This
+/// is checked before parts of the tensor are created, so that the error names the requested extents.
 ///
 /// # Errors
 ///
 /// [`bb_ir::Error::TooLarge`].
-fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
-    /// Processors address at most 2^57 bytes, and the supported operating systems give a process at most 2^47.
-    const MOST: usize = bb_ir::memory::at_most(1 << 47);
+fn representable(on: &Tracer, shape: &[usize], dtype: DataType) -> Result<(), Error> {
+    const MOST: usize = bb_ir::memory::ADDRESSABLE;
+    on.bound(&[(dtype, Shape::from_slice(shape))])?;
     let least = |count| if dtype == DataType::String { Some(count) } else { dtype.bytes_for(count) };
     let bytes = bb_ir::element_count(shape).and_then(least);
     match bytes.is_some_and(|bytes| bytes <= MOST) {

@@ -5,6 +5,7 @@
 
 use super::OpenOptions;
 use crate::{Error, OpenOption};
+use bb_ir::text::{BOOL_FORM, parse_bool};
 use std::num::NonZeroUsize;
 
 /// Splits a name into the name of the backend and all its options, including `options`.
@@ -213,7 +214,7 @@ fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Res
             all.memory = Some(bytes);
         }
         Some(OpenOption::NarrowFloats) => {
-            let floats: bool = value.parse().map_err(|_| wrong("`true` or `false`"))?;
+            let floats = parse_bool(value).ok_or_else(|| wrong(BOOL_FORM))?;
             twice(all.narrow_floats && !floats)?;
             all.narrow_floats = floats;
         }
@@ -284,6 +285,11 @@ mod tests {
         assert!(matches!(of("chip(=3)"), Err(Error::OptionForm { .. })));
         assert!(matches!(of("chip(threads=0)"), Err(Error::OptionValue { .. })));
         assert!(matches!(of("chip(narrow_floats=perhaps)"), Err(Error::OptionValue { .. })));
+        for value in ["true", "True", "1"] {
+            let options = of(&format!("chip(narrow_floats={value})")).unwrap().1;
+            assert_eq!(options, OpenOptions::default().with_narrow_floats());
+        }
+        assert_eq!(of("chip(narrow_floats=0)").unwrap().1, OpenOptions::default());
         assert!(matches!(of("chip(tile=1, tile=1)"), Err(Error::OptionTwice { .. })));
         assert!(matches!(of("chip:1(device=2)"), Err(Error::TwoDevices { .. })));
         let given = OpenOptions::default().with_own("tile", 1);

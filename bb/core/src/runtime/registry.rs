@@ -237,6 +237,19 @@ impl Registry {
         true
     }
 
+    /// Closes the instances that only the registry refers to, because no handle and no compiled graph does: their threads end
+    /// and their memory is freed. The next call of [`backend`](Self::backend) opens them again.
+    ///
+    /// A [`Value`](crate::Value) does not refer to its instance. Call this only if no values are used without a handle of
+    /// their backend.
+    pub fn close_unused(&self) {
+        // A stack may refer to instances of backends, so stacks are dropped first.
+        drop(self.stacked.take_unused());
+        for slot in self.all().into_iter().filter(|slot| slot.reopens) {
+            drop(slot.take_unused());
+        }
+    }
+
     /// Returns the backend called `name`. The first call opens it.
     ///
     /// The name may contain options in parentheses: `chip(tile=64, narrow_floats)`.
@@ -571,6 +584,12 @@ impl RegisteredBackend {
         Ok(handle)
     }
 
+    /// Removes and returns the instances that only this entry refers to. The caller drops them, because that runs their code.
+    fn take_unused(&self) -> Vec<(OpenOptions, BackendHandle)> {
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        opened.extract_if(.., |(_, handle)| is_unused(handle)).collect()
+    }
+
     /// Returns the options with defaults for options that the backend declares. If the device is an index in the list
     /// of devices, it is replaced by the name of the device.
     fn resolved(&self, options: &OpenOptions) -> OpenOptions {
@@ -598,6 +617,12 @@ fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Er
 /// Returns whether an instance accepts calls.
 pub(super) fn is_usable(handle: &BackendHandle) -> bool {
     handle.runtime().state() != State::ShutDown && !handle.runtime().is_lost()
+}
+
+/// Returns whether this handle is the only reference to its instance. The caller holds the lock under which the handle can be
+/// cloned.
+pub(super) fn is_unused(handle: &BackendHandle) -> bool {
+    Arc::strong_count(handle.runtime()) == 1
 }
 
 /// Returns the linked backend called `name`. The program has one instance of it. `gpu:1` selects one of its devices.

@@ -251,6 +251,13 @@ impl Stacked {
         gone.map(|(_, handle)| handle).collect()
     }
 
+    /// Removes and returns the instances that only this cache refers to. The caller drops them, because that runs their code.
+    pub(super) fn take_unused(&self) -> Vec<BackendHandle> {
+        let unused =
+            self.lock().opened.extract_if(.., |(_, handle)| registry::is_unused(handle)).collect::<Vec<_>>();
+        unused.into_iter().map(|(_, handle)| handle).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, OpenStacks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,6 +2,7 @@
 
 use super::library::OwnedOption;
 use super::{BackendLibrary, LoadError};
+use bb_core::ir::text::{BOOL_FORM, parse_bool};
 use bb_core::layer::interned;
 use bb_core::{
     Added, BackendOrigin, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration,
@@ -106,7 +107,7 @@ pub(super) fn open_option(option: &OwnedOption) -> Result<OpenOption, WrongOptio
         };
     }
     let (default, expected) = match kind.as_str() {
-        "bool" => (initial.parse().ok().map(OptionDefault::Bool), "`true` or `false`"),
+        "bool" => (parse_bool(initial).map(OptionDefault::Bool), BOOL_FORM),
         "i64" => (initial.parse().ok().map(OptionDefault::Int), "a whole number"),
         "u64" => (initial.parse().ok().map(OptionDefault::Count), "a whole number, at least 0"),
         "f64" => {

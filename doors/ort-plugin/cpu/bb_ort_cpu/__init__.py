@@ -3,6 +3,12 @@
     import bb_ort_cpu, onnxruntime
     options = onnxruntime.SessionOptions()
     options.add_provider_for_devices(bb_ort_cpu.devices(), {})
+    session = onnxruntime.InferenceSession("model.onnx", options)  # without `providers`, which overrides the devices
+
+`PROVIDER in session.get_providers()` shows whether the session uses the plugin.
+
+Before `onnxruntime.unregister_execution_provider_library(PROVIDER)`, close all sessions of the plugin and drop all `SessionOptions` with its
+devices: ONNX Runtime frees the devices without a check, and crashes if they are used later.
 """
 
 from __future__ import annotations
@@ -25,7 +31,10 @@ def library_path() -> str:
 
 
 def devices() -> list[Any]:
-    """Returns the devices of the provider, as `SessionOptions.add_provider_for_devices` takes them. Registers the library if it is not."""
+    """Returns the devices of the provider, as `SessionOptions.add_provider_for_devices` takes them. Registers the library if it is not.
+
+    The devices, and options with them, must not be used after the library is unregistered.
+    """
     import onnxruntime
 
     if not hasattr(onnxruntime, "register_execution_provider_library"):
