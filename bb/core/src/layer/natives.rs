@@ -94,7 +94,7 @@ pub(super) fn layer_native<L: Layer>(
     params: &[Param<'_>],
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
     if let Some(table) = crate::ext::native_in(own, spec) {
-        return table.call(on, spec, inputs, params);
+        return call::guarded::<L, _>(spec, || table.call(on, spec, inputs, params));
     }
     match const { observes::<L>() } {
         true => call::operation(on, spec, inputs, params),
