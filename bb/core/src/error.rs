@@ -630,7 +630,7 @@ pub enum Error {
     },
 
     /// No layer of this name is linked into the program.
-    #[error("no layer is called `{name}`{}; {}", perhaps(.nearest), linked_layers(.linked), name = shown(.name))]
+    #[error("no layer is called `{name}`{}; {}", perhaps(.nearest), linked_layers(.name, .linked), name = shown(.name))]
     UnknownLayer {
         /// The requested name.
         name: String,
@@ -793,6 +793,21 @@ pub enum Error {
         nearest: Option<String>,
         /// The options that the backend declares.
         takes: Vec<String>,
+    },
+
+    /// A stack was opened with an option that its backend does not have, but one of its layers has.
+    #[error(
+        "backend `{backend}` has no option `{option}`, but layer `{layer}` has: write it into the name, as in \
+         `{layer}({option}=VALUE)+{backend}`",
+        option = shown(.option)
+    )]
+    LayerOption {
+        /// The name of the backend below the layers.
+        backend: &'static str,
+        /// The layer that has the option.
+        layer: &'static str,
+        /// The option.
+        option: String,
     },
 
     /// An option that every backend has a method for was passed as a backend's own option.

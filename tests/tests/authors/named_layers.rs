@@ -284,6 +284,49 @@ fn a_wrong_number_of_results_names_the_layer() {
     }
 }
 
+/// A layer with an option.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Bits<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Bits<B> {}
+
+impl bb::RegisteredLayer for Bits<Erased> {
+    const NAME: &'static str = "few-bits";
+    const ABOUT: &'static str = "has an option";
+    const OPTIONS: &'static [bb::OpenOption] =
+        &[bb::OpenOption::Own(bb::OwnOption::new("bits", bb::OptionDefault::Count(8), "bits"))];
+
+    fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Bits { inner })
+    }
+}
+
+bb::register_layer!(Bits<Erased>);
+
+#[test]
+fn an_option_of_a_layer_that_the_backend_gets_is_pointed_into_the_name() {
+    let options = bb::OpenOptions::default().with_own("bits", 4);
+    let error = bb::backend_with("passing+few-bits+cpu", &options).unwrap_err();
+    assert_eq!(
+        told(&error),
+        "backend `cpu` has no option `bits`, but layer `few-bits` has: write it into the name, as in `few-bits(bits=VALUE)+cpu`"
+    );
+    assert_eq!(error.kind(), bb::ErrorKind::Configuration);
+}
+
+#[test]
+fn a_layer_that_needs_a_feature_names_it() {
+    let error = bb::Error::UnknownLayer { name: "trace".to_owned(), nearest: None, linked: Vec::new() };
+    assert_eq!(
+        error.to_string(),
+        "no layer is called `trace`; `bb-layers` has it only with its feature `tracing`"
+    );
+}
+
 /// Counts the calls of the methods that get graphs.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]

@@ -16,7 +16,8 @@ use std::sync::{Mutex, PoisonError};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a derived backend: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
-    note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
+    note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one",
+    note = "a running backend (`bb::BackendHandle`) cannot be an inner backend: put the layer on the backend before it starts, or open both by name, as in `bb::backend(\"my-layer+cpu\")`"
 )]
 pub trait InnerBackend: Backend + Sized + 'static {
     /// Fails to compile for a layer that implements a family without `extensions(…)`.
