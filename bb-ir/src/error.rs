@@ -503,6 +503,21 @@ pub enum Error {
         shapes: String,
     },
 
+    /// The inner extents of a matrix product differ.
+    #[error(
+        "{shapes}: the first has {columns} columns and the second has {rows} rows, expected equal numbers",
+        columns = shown(.columns),
+        rows = shown(.rows)
+    )]
+    InnerExtents {
+        /// The error with the shapes: [`Shapes`](Error::Shapes) or [`Dims`](Error::Dims).
+        shapes: Box<Error>,
+        /// The number of columns of the first operand; the only extent of a vector.
+        columns: String,
+        /// The number of rows of the second operand; the only extent of a vector.
+        rows: String,
+    },
+
     /// A list of axes is not a permutation of the dimensions.
     #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
     Permutation {
@@ -1057,6 +1072,7 @@ impl Error {
             | Error::Index { op, .. }
             | Error::DivisionByZero { op, .. }
             | Error::Memory { op, .. } => Some(op),
+            Error::InnerExtents { shapes, .. } => shapes.operation(),
             _ => None,
         }
     }

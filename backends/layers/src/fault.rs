@@ -235,11 +235,17 @@ impl bb::RegisteredLayer for Fault<Erased> {
         if !(0.0..=1.0).contains(&rate) {
             return Err(wrong("rate", "a number from 0 to 1", rate.to_string()).into());
         }
-        let at = Some(options.own("at")?).filter(|at| *at > 0);
+        let at = Some(options.own::<u64>("at")?).filter(|at| *at > 0);
         if at.is_none() && rate == 0.0 {
             let expected = "a number above 0, as in `fault(rate=0.1)`, or the number of an operation in `at`, as in `fault(at=3)`: \
                             without both, `fault` disturbs no operation";
             return Err(wrong("rate", expected, rate.to_string()).into());
+        }
+        if let Some(at) = at
+            && rate > 0.0
+        {
+            let expected = "one of `at` and `rate`, not both: `fault(at=3)` for one operation, `fault(rate=0.1)` for a share of all";
+            return Err(wrong("at", expected, at.to_string()).into());
         }
         let (kind, op): (String, String) = (options.own("kind")?, options.own("op")?);
         if !op.is_empty() {

@@ -45,7 +45,8 @@ pub use replay::Replay;
 #[cfg(feature = "tracing")]
 pub use spans::Spans;
 
-use bb::{Error, Tensor};
+use bb::{BoxError, Error, Tensor};
+use std::path::Path;
 use std::time::Duration;
 
 /// Returns the duration in an option.
@@ -59,6 +60,11 @@ fn duration(option: &str, seconds: f64) -> Result<Duration, Error> {
         expected: "a number of seconds, at least 0",
         got: seconds.to_string(),
     })
+}
+
+/// Returns the error for an option whose file cannot be read or written.
+fn refused_file(option: &str, path: &Path, source: impl Into<BoxError>) -> Error {
+    Error::OptionRefused { option: option.to_owned(), got: path.display().to_string(), source: source.into() }
 }
 
 /// Returns the size in bytes of a tensor's elements on the host; 0 for strings, whose size is not known.

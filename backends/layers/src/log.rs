@@ -1,12 +1,13 @@
 //! The layer `log`, which writes a line for each operation.
 
 use bb::{
-    BoxError, Erased, Error, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault, Outputs,
-    OwnOption, Tensor,
+    BoxError, Erased, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault, Outputs, OwnOption,
+    Tensor,
 };
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -79,11 +80,11 @@ impl bb::RegisteredLayer for Log<Erased> {
     ))];
 
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
-        let path: String = options.own("to")?;
-        if path.is_empty() {
+        let path: PathBuf = options.own("to")?;
+        if path.as_os_str().is_empty() {
             return Ok(Log::new(inner, std::io::stderr()));
         }
-        let file = File::create(&path).map_err(|source| Error::Write { path: path.into(), source })?;
+        let file = File::create(&path).map_err(|error| crate::refused_file("to", &path, error))?;
         Ok(Log::new(inner, file))
     }
 }

@@ -91,7 +91,8 @@ impl bb::RegisteredLayer for Record<Erased> {
         &[OpenOption::Own(OwnOption::new("to", OptionDefault::Text("bb.recording"), "the file"))];
 
     fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
-        Ok(Record::new(inner, options.own::<PathBuf>("to")?.as_path())?)
+        let path: PathBuf = options.own("to")?;
+        Ok(Record::new(inner, &path).map_err(|error| crate::refused_file("to", &path, error))?)
     }
 }
 

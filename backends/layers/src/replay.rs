@@ -152,11 +152,10 @@ impl InnerBackend for Replay {
 
 fn opened(options: &OpenOptions) -> Result<Replay, Error> {
     let path: PathBuf = options.own("from")?;
-    let origin = BackendOrigin::Linked;
     Replay::open(&path).map_err(|error| Error::Unavailable {
         backend: "replay",
-        origin,
-        source: error.into(),
+        origin: BackendOrigin::Linked,
+        source: crate::refused_file("from", &path, error).into(),
     })
 }
 

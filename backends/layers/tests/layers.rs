@@ -340,6 +340,38 @@ fn a_fault_that_strikes_no_operation_is_refused() {
 }
 
 #[test]
+fn a_fault_of_one_operation_and_of_a_share_is_refused() {
+    let error = bb::backend("fault(at=1, rate=0.5)+cpu").unwrap_err();
+    assert_eq!(
+        bb_core::error::causes(&error),
+        "layer `fault` cannot be opened: the option `at` is `1`; expected one of `at` and `rate`, not both: `fault(at=3)` for one \
+         operation, `fault(rate=0.1)` for a share of all"
+    );
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_a_wrong_option() {
+    let file = scratch("a-file");
+    std::fs::write(&file, b"no recording").unwrap();
+    let (no_folder, no_recording) = (file.join("x").display().to_string(), file.display().to_string());
+    for (name, option, path) in [
+        (format!("replay(from={no_folder})"), "from", &no_folder),
+        (format!("replay(from={no_recording})"), "from", &no_recording),
+        (format!("record(to={no_folder})+cpu"), "to", &no_folder),
+        (format!("log(to={no_folder})+cpu"), "to", &no_folder),
+    ] {
+        let error = bb::backend(&name).unwrap_err();
+        let text = bb_core::error::causes(&error);
+        assert!(
+            text.contains(&format!("cannot be opened: the option `{option}` cannot be `{path}`: ")),
+            "{text}"
+        );
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{text}");
+    }
+}
+
+#[test]
 fn a_recording_replays_and_says_which_call_differs() {
     let path = scratch("model.recording");
     let name = format!("record(to={})+cpu", path.display());

@@ -79,6 +79,7 @@ impl Error {
             | Error::MixedTypes { .. }
             | Error::Shapes { .. }
             | Error::Dims { .. }
+            | Error::InnerExtents { .. }
             | Error::Permutation { .. }
             | Error::Param { .. }
             | Error::ParamKind { .. }

@@ -26,9 +26,9 @@ pub struct MatMul<E = usize> {
 ///
 /// # Errors
 ///
-/// [`Error::Shapes`] if an operand has rank 0, if the inner extents differ, or if the leading
-/// extents cannot be broadcast; [`Error::Overflow`] if the result has more elements than memory can
-/// hold.
+/// [`Error::InnerExtents`] if the inner extents differ; [`Error::Shapes`] or [`Error::Dims`] if an
+/// operand has rank 0, or if the leading extents cannot be broadcast; [`Error::Overflow`] if the
+/// result has more elements than memory can hold.
 pub fn matmul<E: Extent>(a: &[E], b: &[E]) -> Result<MatMul<E>, Error> {
     let op = "matmul";
     let wrong = || mismatch(op, &[a, b]);
@@ -42,7 +42,9 @@ pub fn matmul<E: Extent>(a: &[E], b: &[E]) -> Result<MatMul<E>, Error> {
         [k] => (&[], k, None),
         [batch @ .., k, n] => (batch, k, Some(n)),
     };
-    let k = k.agreed(rows).ok_or_else(wrong)?;
+    let unequal =
+        || Error::InnerExtents { shapes: Box::new(wrong()), columns: k.to_string(), rows: rows.to_string() };
+    let inner = k.agreed(rows).ok_or_else(unequal)?;
     let batch = if same(batch_a, batch_b) {
         Extents::from(batch_a)
     } else {
@@ -53,12 +55,13 @@ pub fn matmul<E: Extent>(a: &[E], b: &[E]) -> Result<MatMul<E>, Error> {
     shape.extend(n.cloned());
     let shape = countable(op, shape)?;
     let or_one = |extent: Option<&E>| extent.cloned().or_else(|| E::of(1)).ok_or_else(wrong);
-    Ok(MatMul { batch, m: or_one(m)?, k, n: or_one(n)?, shape })
+    Ok(MatMul { batch, m: or_one(m)?, k: inner, n: or_one(n)?, shape })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Dim;
 
     #[test]
     fn leading_extents_broadcast_and_vectors_lose_their_one() {
@@ -78,8 +81,26 @@ mod tests {
 
     #[test]
     fn inner_extents_must_agree() {
-        assert!(matches!(matmul::<usize>(&[2, 3], &[4, 2]), Err(Error::Shapes { .. })));
-        assert!(matches!(matmul::<usize>(&[], &[2]), Err(Error::Shapes { .. })));
-        assert!(matches!(matmul::<usize>(&[2, 1, 2], &[3, 2, 2]), Err(Error::Shapes { .. })));
+        let refused = |a: &[usize], b: &[usize]| matmul(a, b).expect_err("the shapes do not fit");
+        assert_eq!(
+            refused(&[2, 3], &[2, 3]).to_string(),
+            "`matmul` cannot combine shapes [2, 3] and [2, 3]: the first has 3 columns and the second has 2 rows, expected equal \
+             numbers"
+        );
+        assert!(matches!(refused(&[2, 3], &[4, 2]), Error::InnerExtents { .. }));
+        assert!(matches!(refused(&[3], &[4]), Error::InnerExtents { .. }));
+        assert!(matches!(refused(&[], &[2]), Error::Shapes { .. }));
+        assert!(matches!(refused(&[2, 1, 2], &[3, 2, 2]), Error::Shapes { .. }));
+    }
+
+    #[test]
+    fn symbolic_shapes_report_the_inner_extents() {
+        let n = || Dim::Symbol("n".to_owned());
+        let error = matmul(&[n(), Dim::Known(3)], &[Dim::Known(2), n()]).expect_err("3 is not 2");
+        assert_eq!(
+            error.to_string(),
+            "`matmul` cannot combine shapes [n, 3], [2, n]: the first has 3 columns and the second has 2 rows, expected equal numbers"
+        );
+        assert_eq!(error.operation(), Some("matmul"));
     }
 }

@@ -33,8 +33,8 @@ pub use node_part::NodePart;
 pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
-pub(crate) use wrong_result::type_path;
 pub use wrong_result::{ResultMaker, WrongResult};
+pub(crate) use wrong_result::{type_name, type_path};
 
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, layer_or_backend, linked_backends,
@@ -630,7 +630,7 @@ pub enum Error {
     },
 
     /// No layer of this name is linked into the program.
-    #[error("no layer is called `{name}`{}; {}", perhaps(.nearest), linked_layers(.linked), name = shown(.name))]
+    #[error("no layer is called `{name}`{}; {}", perhaps(.nearest), linked_layers(.name, .linked), name = shown(.name))]
     UnknownLayer {
         /// The requested name.
         name: String,
@@ -793,6 +793,21 @@ pub enum Error {
         nearest: Option<String>,
         /// The options that the backend declares.
         takes: Vec<String>,
+    },
+
+    /// A stack was opened with an option that its backend does not have, but one of its layers has.
+    #[error(
+        "backend `{backend}` has no option `{option}`, but layer `{layer}` has: write it into the name, as in \
+         `{layer}({option}=VALUE)+{backend}`",
+        option = shown(.option)
+    )]
+    LayerOption {
+        /// The name of the backend below the layers.
+        backend: &'static str,
+        /// The layer that has the option.
+        layer: &'static str,
+        /// The option.
+        option: String,
     },
 
     /// An option that every backend has a method for was passed as a backend's own option.
@@ -1047,10 +1062,10 @@ pub enum Error {
         op: &'static str,
     },
 
-    /// The method `operation` of a layer calls an operation of the layer itself in an endless recursion.
+    /// A method of a layer, for example `operation`, calls an operation of the layer itself in an endless recursion.
     #[error(
-        "`operation` of the layer `{layer}` calls itself again and again, last for `{op}`: within it, call `call.run()`, or the method of \
-         the inner backend, as in `self.inner.{op}(…)`"
+        "the layer `{layer}` calls itself again and again, last for `{op}`: call the inner backend instead, as in \
+         `self.inner.{op}(…)`, `self.inner.native(…)` for an operation of a family, or `call.run()` in `operation`"
     )]
     EndlessLayer {
         /// The path of the layer's type.

@@ -255,6 +255,7 @@ impl Details {
             IrError::DataType { expected, got } | IrError::MixedTypes { expected, got, .. } => {
                 (self.expected, self.got) = (Some(expected.to_string()), Some(got.to_string()));
             }
+            IrError::InnerExtents { shapes, .. } => self.add_ir(shapes),
             IrError::Shapes { left, right, .. } if self.operands.is_empty() => {
                 self.operands = vec![known(left), known(right)];
             }

@@ -211,10 +211,120 @@ fn a_layer_whose_hook_calls_itself_is_an_error() {
     let x = on.tensor(&[1], &[1f32]).unwrap();
     for _ in 0..2 {
         let error = told(&on.call(Primitive::Exp.spec(), &[Some(&x)], &[]).unwrap_err());
-        let expected = "calls itself again and again, last for `neg`: within it, call `call.run()`, or the method of the inner backend, \
-                        as in `self.inner.neg(…)`";
+        let expected = "Endless<bb_cpu::backend::Cpu>` calls itself again and again, last for `neg`: call the inner backend instead, \
+                        as in `self.inner.neg(…)`, `self.inner.native(…)` for an operation of a family, or `call.run()` in `operation`";
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// Writes methods that call the layer itself instead of the inner backend.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, extensions(Nn))]
+struct Selfish<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Selfish<B> {
+    fn exp(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        bb::Backend::log(self, x)
+    }
+
+    fn log(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        bb::Backend::exp(self, x)
+    }
+}
+
+#[bb::native]
+impl<B: InnerBackend> bb::ext::Nn for Selfish<B> {
+    fn relu(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        Ok(InnerBackend::native(self, NnOp::Relu.spec(), &[Some(x)], &[])?.remove(0))
+    }
+}
+
+#[test]
+fn a_layer_whose_methods_call_themselves_is_an_error() {
+    let on = BackendHandle::start("selfish", Selfish { inner: Cpu::new() });
+    let x = on.tensor(&[1], &[1f32]).unwrap();
+    for spec in [Primitive::Exp.spec(), NnOp::Relu.spec()] {
+        let error = on.call(spec, &[Some(&x)], &[]).unwrap_err();
+        assert!(told(&error).contains("calls itself again and again, last for `"), "{}", told(&error));
+        assert_eq!(on.error_kind(&error), bb::ErrorKind::Device);
+    }
+    assert!(on.call(Primitive::Neg.spec(), &[Some(&x)], &[]).is_ok());
+}
+
+/// Returns a number of copies of each result.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Copies<B> {
+    inner: B,
+    number: usize,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Copies<B> {
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        if call.spec() != Primitive::Exp.spec() {
+            return call.run();
+        }
+        let result = call.run()?.remove(0);
+        Ok(std::iter::repeat_n(result, self.number).collect())
+    }
+}
+
+#[test]
+fn a_wrong_number_of_results_names_the_layer() {
+    for number in [0, 2] {
+        let on = BackendHandle::start("copies", Copies { inner: Cpu::new(), number });
+        let x = on.tensor(&[1], &[1f32]).unwrap();
+        let error = told(&on.call(Primitive::Exp.spec(), &[Some(&x)], &[]).unwrap_err());
+        let expected = format!("layer `Copies` failed in `exp`: `exp` returned {number} results, expected 1");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+/// A layer with an option.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Bits<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Bits<B> {}
+
+impl bb::RegisteredLayer for Bits<Erased> {
+    const NAME: &'static str = "few-bits";
+    const ABOUT: &'static str = "has an option";
+    const OPTIONS: &'static [bb::OpenOption] =
+        &[bb::OpenOption::Own(bb::OwnOption::new("bits", bb::OptionDefault::Count(8), "bits"))];
+
+    fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Bits { inner })
+    }
+}
+
+bb::register_layer!(Bits<Erased>);
+
+#[test]
+fn an_option_of_a_layer_that_the_backend_gets_is_pointed_into_the_name() {
+    let options = bb::OpenOptions::default().with_own("bits", 4);
+    let error = bb::backend_with("passing+few-bits+cpu", &options).unwrap_err();
+    assert_eq!(
+        told(&error),
+        "backend `cpu` has no option `bits`, but layer `few-bits` has: write it into the name, as in `few-bits(bits=VALUE)+cpu`"
+    );
+    assert_eq!(error.kind(), bb::ErrorKind::Configuration);
+}
+
+#[test]
+fn a_layer_that_needs_a_feature_names_it() {
+    let error = bb::Error::UnknownLayer { name: "trace".to_owned(), nearest: None, linked: Vec::new() };
+    assert_eq!(
+        error.to_string(),
+        "no layer is called `trace`; `bb-layers` has it only with its feature `tracing`"
+    );
 }
 
 /// Counts the calls of the methods that get graphs.

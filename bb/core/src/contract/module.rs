@@ -15,7 +15,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Wraps a part of a module's graph, which [`new`](Self::new) has already prepared.
+    /// Wraps a graph that [`new`](Self::new) has already prepared: a part of a module's graph, or the graph with other constants.
     pub fn of_part(graph: Graph) -> Module {
         Module { graph: Arc::new(graph), saved: None }
     }

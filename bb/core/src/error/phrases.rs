@@ -84,9 +84,10 @@ fn one_of(rename: &str, first: &str, second: &str) -> String {
     )
 }
 
-/// Lists the linked layers, and explains how to link the layers of `bb`.
-pub(super) fn linked_layers(linked: &[String]) -> String {
+/// Lists the linked layers, and explains how to link the layers of `bb`. The layer `trace` needs a feature.
+pub(super) fn linked_layers(name: &str, linked: &[String]) -> String {
     match linked {
+        _ if name == "trace" => "`bb-layers` has it only with its feature `tracing`".to_owned(),
         [] if DoorAdvice::given().is_some() => {
             "there is none: a library has the layers if its crate depends on `bb-layers`, with the line `use bb_layers as _;`".to_owned()
         }

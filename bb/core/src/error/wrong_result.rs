@@ -64,7 +64,7 @@ pub(crate) fn type_path<T: ?Sized>() -> &'static str {
 }
 
 /// Returns the name of a type, without its module and its parameters.
-fn type_name<T: ?Sized>() -> &'static str {
+pub(crate) fn type_name<T: ?Sized>() -> &'static str {
     let path = type_path::<T>();
     path.rsplit("::").next().unwrap_or(path)
 }

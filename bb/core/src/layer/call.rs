@@ -1,9 +1,10 @@
 //! The call of an operation that a layer intercepts.
 
-use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor};
+use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor, has};
 use crate::contract::nested;
-use crate::{Error, Kernel, KernelOperands, Outputs};
-use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use crate::error::type_name;
+use crate::{Error, ErrorKind, Kernel, KernelOperands, Outputs};
+use bb_ir::op::{Arity, Family, OpSpec, Param, Primitive};
 use std::cell::Cell;
 
 /// A call of an operation, passed to [`Layer::operation`]: its table row, operands and parameters, with a method that
@@ -150,7 +151,7 @@ pub(super) fn operation<L: Layer>(
     inputs: &[Option<&LayerTensor<L>>],
     params: &[Param<'_>],
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
-    guarded::<L>(spec, || on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) }))
+    intercepted::<L>(spec, || on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) }))
 }
 
 /// Calls a layer's `operation` for a step that the inner backend prepared.
@@ -161,28 +162,71 @@ pub(super) fn prepared<L: Layer>(
     kernel: &dyn Kernel<L::Inner>,
     operands: &mut KernelOperands<'_, LayerTensor<L>>,
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
-    guarded::<L>(spec, || {
+    intercepted::<L>(spec, || {
         on.operation(LayerCall { on, spec, params, call: &mut Ready::<L> { kernel, operands } })
     })
 }
 
+/// Runs a call of [`Layer::operation`], and checks the number of its results.
+///
+/// # Errors
+///
+/// [`Error::Layer`] with [`Error::Results`], so that the error names the layer; the errors of [`guarded`].
+fn intercepted<L: Layer>(
+    spec: &'static OpSpec,
+    call: impl FnOnce() -> Result<Outputs<LayerTensor<L>>, LayerError<L>>,
+) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    let results = guarded::<L, _>(spec, call)?;
+    match (spec.output, results.len()) {
+        (Arity::Tensor, 1) | (Arity::Optional | Arity::Tensors, _) => Ok(results),
+        (Arity::Tensor, got) => {
+            let wrong = Error::Results { op: spec.method.to_owned(), expected: 1, got };
+            Err(Error::layer(type_name::<L>(), spec.method, ErrorKind::Device, wrong).into())
+        }
+    }
+}
+
+/// Calls the method of a layer for the primitive with the index `OP`. Calls of a method that the layer writes are guarded.
+///
+/// # Errors
+///
+/// The errors of [`guarded`].
+#[inline]
+pub fn method<L: Layer, R, const OP: u16>(
+    on: &L,
+    call: impl FnOnce(&L) -> Result<R, LayerError<L>>,
+) -> Result<R, LayerError<L>> {
+    match const { written::<L>(OP) } {
+        Some(op) => guarded::<L, _>(op.spec(), || call(on)),
+        None => call(on),
+    }
+}
+
+/// Returns the primitive with this index if the layer writes its method.
+const fn written<L: Layer>(index: u16) -> Option<Primitive> {
+    match Primitive::from_index(index) {
+        Some(op) if has(L::METHODS, op.spec().method) => Some(op),
+        _ => None,
+    }
+}
+
 thread_local! {
-    /// How many calls of [`Layer::operation`] are nested on this thread.
+    /// The number of nested calls of written methods of layers on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The maximum number of nested calls of [`Layer::operation`]. Each layer of a stack counts, in each nested body.
+/// The maximum number of nested calls of written methods. Each layer of a stack counts, in each nested body.
 const MOST_DEEP: usize = 64;
 
-/// Runs a call of [`Layer::operation`], unless too many are nested, because a layer calls itself.
+/// Calls a method that a layer writes, unless too many of these calls are nested, because a layer calls itself.
 ///
 /// # Errors
 ///
 /// [`Error::EndlessLayer`]; the errors of the call.
-fn guarded<L: Layer>(
+pub(super) fn guarded<L: Layer, R>(
     spec: &'static OpSpec,
-    call: impl FnOnce() -> Result<Outputs<LayerTensor<L>>, LayerError<L>>,
-) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    call: impl FnOnce() -> Result<R, LayerError<L>>,
+) -> Result<R, LayerError<L>> {
     let endless = || Error::EndlessLayer { layer: std::any::type_name::<L>(), op: spec.method };
     nested(&DEPTH, MOST_DEEP, endless, call)
 }

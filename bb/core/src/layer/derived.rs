@@ -213,7 +213,10 @@ macro_rules! __layer_backend {
                 #[inline]
                 fn $method(&self $(, $input: $crate::__input_type!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
                     -> $crate::__private::Result<$crate::__output_type!($output), Self::Error> {
-                    $crate::Layer::$method($crate::__private::layer::as_layer(self), $($input,)* $($($param,)+)?)
+                    $crate::__private::layer::method::<_, _, { $crate::Primitive::$name as u16 }>(
+                        $crate::__private::layer::as_layer(self),
+                        |on| $crate::Layer::$method(on, $($input,)* $($($param,)+)?),
+                    )
                 }
             )*
 

@@ -19,7 +19,7 @@ mod natives;
 mod passed;
 mod prepared;
 
-pub use call::LayerCall;
+pub use call::{LayerCall, method};
 pub use derived::{IsInner, IsLayer, LayerOf, as_layer, is_inner, is_layer};
 pub use erased::Erased;
 pub use natives::interned;

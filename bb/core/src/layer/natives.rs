@@ -16,7 +16,8 @@ use std::sync::{Mutex, PoisonError};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a derived backend: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
-    note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
+    note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one",
+    note = "a running backend (`bb::BackendHandle`) cannot be an inner backend: put the layer on the backend before it starts, or open both by name, as in `bb::backend(\"my-layer+cpu\")`"
 )]
 pub trait InnerBackend: Backend + Sized + 'static {
     /// Fails to compile for a layer that implements a family without `extensions(…)`.
@@ -94,7 +95,7 @@ pub(super) fn layer_native<L: Layer>(
     params: &[Param<'_>],
 ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
     if let Some(table) = crate::ext::native_in(own, spec) {
-        return table.call(on, spec, inputs, params);
+        return call::guarded::<L, _>(spec, || table.call(on, spec, inputs, params));
     }
     match const { observes::<L>() } {
         true => call::operation(on, spec, inputs, params),

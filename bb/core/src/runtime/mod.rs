@@ -19,6 +19,7 @@ mod generic;
 mod handle;
 mod instance_name;
 mod instances;
+mod layer_names;
 mod loaded;
 mod methods;
 #[cfg(all(test, bb_model))]

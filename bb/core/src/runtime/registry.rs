@@ -283,7 +283,8 @@ impl Registry {
     /// # Errors
     ///
     /// The errors of [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not accept one of the
-    /// options; [`Error::TwoDevices`] if the name and the options name different devices.
+    /// options; [`Error::LayerOption`] if a layer of the name accepts it instead; [`Error::TwoDevices`] if the name and
+    /// the options name different devices.
     pub fn backend_with(&self, name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
         self.check()?;
         if let Some(slot) = self.slot(name) {
@@ -294,11 +295,7 @@ impl Registry {
             self.check_stack(name)?;
             let whole = name;
             return self.stacked.open(self, name, options, |name, options| {
-                self.inner(name, options).map_err(|error| match error {
-                    // The error must show the whole name, not only its inner part.
-                    Error::Stack { problem, .. } => Error::Stack { name: whole.to_owned(), problem },
-                    other => other,
-                })
+                self.inner(name, options).map_err(|error| super::stack::of_stack(whole, error))
             });
         }
         if let Some(combined) = CombinedRegistration::of_name(name) {

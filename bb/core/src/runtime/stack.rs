@@ -5,7 +5,7 @@
 
 use super::instance_name::InstanceName;
 use super::opening::{self, InstanceKey};
-use super::{BackendHandle, OpenOptions, Registry, named, open, registry, start::start_erased};
+use super::{BackendHandle, OpenOptions, Registry, layer_names, named, open, registry, start::start_erased};
 use crate::contract::catch;
 use crate::error::type_path;
 use crate::layer::{Erased, Layer, interned};
@@ -84,18 +84,8 @@ impl LayerRegistration {
     /// one error.
     pub const fn of<L: RegisteredLayer>() -> LayerRegistration {
         const { L::ADOPTS };
-        const {
-            assert!(
-                is_layer_name(L::NAME),
-                "`RegisteredLayer::NAME` has lower-case letters, digits and single `-` between them, and begins with a letter"
-            );
-        }
-        const {
-            assert!(
-                are_options(L::OPTIONS),
-                "each name in `RegisteredLayer::OPTIONS` occurs once, has lower-case letters, digits and `_`, and begins with a letter"
-            );
-        }
+        const { layer_names::check_name(L::NAME) };
+        const { layer_names::check_options(L::OPTIONS) };
         LayerRegistration {
             name: L::NAME,
             about: L::ABOUT,
@@ -113,67 +103,34 @@ impl LayerRegistration {
     }
 }
 
-/// Returns whether a layer may have this name. Other characters have a special meaning in names of backends.
-const fn is_layer_name(name: &str) -> bool {
-    let mut rest = name.as_bytes();
-    let mut before = b'-';
-    while let [first, after @ ..] = rest {
-        let fits = match first {
-            b'a'..=b'z' => true,
-            b'0'..=b'9' | b'-' => before != b'-',
-            _ => false,
-        };
-        if !fits {
-            return false;
-        }
-        before = *first;
-        rest = after;
-    }
-    before != b'-'
-}
-
-/// Returns whether the options that a layer declares itself have different names that can stand in the name of a backend.
-const fn are_options(mut options: &[OpenOption]) -> bool {
-    while let [first, rest @ ..] = options {
-        if let OpenOption::Own(own) = first
-            && (!is_option_name(own.name) || declares(rest, own.name))
-        {
-            return false;
-        }
-        options = rest;
-    }
-    true
-}
-
-/// Returns whether an option has this name.
-const fn declares(mut options: &[OpenOption], name: &str) -> bool {
-    while let [first, rest @ ..] = options {
-        if let OpenOption::Own(own) = first
-            && bb_ir::op::same(own.name, name)
-        {
-            return true;
-        }
-        options = rest;
-    }
-    false
-}
-
-/// Returns whether an option may have this name, as in `options(…)` of the derive.
-const fn is_option_name(name: &str) -> bool {
-    let [first, rest @ ..] = name.as_bytes() else { return false };
-    let mut rest = rest;
-    while let [byte, after @ ..] = rest {
-        if !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_') {
-            return false;
-        }
-        rest = after;
-    }
-    first.is_ascii_lowercase()
-}
-
 /// Returns whether a name contains layers.
 pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
+}
+
+/// Returns the error of opening the innermost backend, as the error of the whole name.
+pub(super) fn of_stack(name: &str, error: Error) -> Error {
+    let of_layer = |option: &str| layer_with(name, option);
+    match error {
+        Error::Stack { problem, .. } => Error::Stack { name: name.to_owned(), problem },
+        Error::UnknownOption { backend: Some(backend), ref option, .. } => match of_layer(option) {
+            Some(layer) => Error::LayerOption { backend, layer, option: option.clone() },
+            None => error,
+        },
+        Error::OpenOption { backend, option, .. } => match of_layer(option.name()) {
+            Some(layer) => Error::LayerOption { backend, layer, option: option.to_string() },
+            None => error,
+        },
+        other => other,
+    }
+}
+
+/// Returns the first layer of a name that takes the option.
+fn layer_with(name: &str, option: &str) -> Option<&'static str> {
+    let takes = |layer: &LayerRegistration| layer.options.iter().any(|known| known.name() == option);
+    let layers = LayerRegistration::all();
+    let of_part = |part: &str| layers.iter().find(|layer| layer.name == part && takes(layer));
+    named::stack(name).into_iter().find_map(|part| Some(of_part(named::backend_of(part))?.name))
 }
 
 /// Constructs the layers of a name on top of the backend that `open` constructs.
