@@ -1,6 +1,6 @@
 //! The cases of all primitives and all topics, as a list.
 
-use super::{Subject, cases, topics};
+use super::{Subject, TestEnd, cases, topics};
 use bb_core::runtime::catch;
 use bb_ir::op::Primitive;
 
@@ -18,7 +18,7 @@ impl Test {
     /// # Errors
     ///
     /// The message of the panic.
-    pub fn run(&self, on: &Subject<'_>) -> Result<(), String> {
+    pub fn run(&self, on: &Subject<'_>) -> Result<TestEnd, String> {
         catch(|| on.case(self.name, self.run))
     }
 }

@@ -3,9 +3,9 @@
 //! A test creates, uses and drops its backend on a new thread. The main thread of the test waits for the new thread. If a call does
 //! not return in time, the test fails and the new thread is abandoned.
 
-use super::Subject;
 use super::exit_guard::RunningTest;
 use super::watch::Watch;
+use super::{Subject, TestEnd};
 use bb_core::Backend;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -58,10 +58,10 @@ pub fn check_within<B: Backend + 'static>(
         // `end` must be dropped last, to report the end after the backend is dropped. Locals are dropped in reverse order.
         let _end = end;
         let backend = make();
-        Subject::watched(&backend, shared).case(name, test);
+        report(Subject::watched(&backend, shared).case(name, test), name);
     });
     let Ok(worker) = worker else {
-        return Subject::new(&make()).case(name, test);
+        return report(Subject::new(&make()).case(name, test), name);
     };
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
         if let Some(call) = watch.overdue(limit) {
@@ -73,5 +73,12 @@ pub fn check_within<B: Backend + 'static>(
     }
     if let Err(panic) = worker.join() {
         resume_unwind(panic);
+    }
+}
+
+/// Prints why a test was skipped, or ended early.
+fn report(end: TestEnd, name: &str) {
+    if let TestEnd::Skipped(reason) = end {
+        println!("`{name}`, or the rest of it, is skipped: {reason}");
     }
 }

@@ -245,12 +245,19 @@ pub(super) fn one_of(types: &[DataType]) -> String {
 ///
 /// # Panics
 ///
-/// If the call succeeded, or the message is empty.
+/// If the call succeeded, the message is empty, or the error reports a broken promise or a panic of the backend.
 #[track_caller]
 pub(super) fn refused<T>(on: &Subject<'_>, result: Result<T, ErasedError>, why: impl Display) {
-    match result {
+    let error = match result {
         Ok(_) => panic!("{} succeeded; {why} and must be an error", on.last()),
-        Err(error) => assert!(!error.to_string().is_empty(), "the error of {} has no message", on.last()),
+        Err(error) => error,
+    };
+    assert!(!error.to_string().is_empty(), "the error of {} has no message", on.last());
+    let fault = on.cause(&error, |error| {
+        matches!(error, bb_core::Error::BrokenPromise(_) | bb_core::Error::Panicked { .. })
+    });
+    if let Some(fault) = fault {
+        panic!("{}: {why} and must be a clean error\n  got: {fault}", on.last());
     }
 }
 

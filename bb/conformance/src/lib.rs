@@ -39,7 +39,7 @@ pub use hint::TypesDeclaration;
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
-pub use subject::{Subject, assert_types, numbers, tensor};
+pub use subject::{Subject, TestEnd, assert_types, numbers, tensor};
 
 /// Calls a macro with the names of the topics. The names are preceded by `[tokens]`.
 #[doc(hidden)]

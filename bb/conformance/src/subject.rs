@@ -13,9 +13,9 @@ use bb_ir::DataTypes;
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::collections::{HashMap, VecDeque};
+use std::error::Error;
 use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
     restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
+    wrapped: Box<Wrapped<'a>>,
     types: Vec<DataType>,
     /// Whether the author chose the element types. If not, a failure may suggest which to declare.
     chosen: bool,
@@ -41,10 +42,23 @@ pub struct Subject<'a> {
     watch: Arc<Watch>,
     started: Instant,
     times: Mutex<CallTimes>,
-    /// Whether a call failed because the backend does not run the primitive.
-    lacks: AtomicBool,
+    /// The error of the first call of the running test that failed because the backend does not run the primitive.
+    lacks: Mutex<Option<String>>,
     /// The primitives that the author of the backend did not write.
     unwritten: Vec<Primitive>,
+}
+
+/// A function that returns the error of `bb` that an error of the backend wraps.
+type Wrapped<'a> = dyn for<'e> Fn(&'e (dyn Error + 'static)) -> Option<&'e bb_core::Error> + Send + Sync + 'a;
+
+/// The end of a test that did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TestEnd {
+    /// All calls of the test have the right results.
+    Passed,
+    /// The test, or the rest of it, needs a primitive that the backend does not run. The field names the primitive.
+    Skipped(String),
 }
 
 /// The run times of the calls.
@@ -80,6 +94,10 @@ impl<'a> Subject<'a> {
             on: Box::new(WithFamilies::new(backend, &[])),
             erase: |x| x.get::<B::Tensor>().map(Tensor::erase),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
+            wrapped: Box::new(|error| match error.downcast_ref::<ErasedError>() {
+                Some(error) => error.wrapped_by(backend),
+                None => backend.wrapped_in(error),
+            }),
             types: backend.types().iter().collect(),
             chosen: !backend.types().is_all(),
             declaration: TypesDeclaration::RUST,
@@ -88,7 +106,7 @@ impl<'a> Subject<'a> {
             watch,
             started: Instant::now(),
             times: Mutex::default(),
-            lacks: AtomicBool::new(false),
+            lacks: Mutex::default(),
             unwritten: Vec::new(),
         }
     }
@@ -128,18 +146,23 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs the test of a primitive or a topic. If the test needs a primitive that the backend does not run, it is skipped or ends early.
+    ///
+    /// # Panics
+    ///
+    /// If the test fails.
     #[doc(hidden)]
-    pub fn case(&self, name: &str, test: fn(&Subject<'_>)) {
-        if !self.runs_method(name) {
-            return;
+    pub fn case(&self, name: &str, test: fn(&Subject<'_>)) -> TestEnd {
+        let method = name.trim_start_matches("r#");
+        let op = Primitive::ALL.iter().find(|op| op.spec().method == method);
+        if op.is_some_and(|op| !self.runs(*op)) {
+            return TestEnd::Skipped(format!("the backend does not run `{method}`"));
         }
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(self))) {
-            match self.lacks.load(Ordering::Relaxed) {
-                true => println!(
-                    "the rest of `{name}` is skipped: it needs a primitive that the backend does not run"
-                ),
-                false => resume_unwind(panic),
-            }
+        let lacks = || self.lacks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // One subject runs several tests, and an earlier test must not hide a failure of this one.
+        drop(lacks());
+        match catch_unwind(AssertUnwindSafe(|| test(self))) {
+            Ok(()) => TestEnd::Passed,
+            Err(panic) => lacks().map_or_else(|| resume_unwind(panic), TestEnd::Skipped),
         }
     }
 
@@ -152,18 +175,6 @@ impl<'a> Subject<'a> {
     /// ([`without`](Self::without)).
     pub fn runs(&self, op: Primitive) -> bool {
         !self.unwritten.contains(&op) && self.on.runs_primitive(op)
-    }
-
-    /// Returns whether the backend runs the primitive with this method. If not, prints that its test is skipped.
-    #[doc(hidden)]
-    pub fn runs_method(&self, method: &str) -> bool {
-        let method = method.trim_start_matches("r#");
-        let op = Primitive::ALL.iter().find(|op| op.spec().method == method);
-        let runs = op.is_none_or(|op| self.runs(*op));
-        if !runs {
-            println!("skipped: the backend does not run `{method}`");
-        }
-        runs
     }
 
     /// Returns whether the backend supports all of the element types.
@@ -284,18 +295,29 @@ impl<'a> Subject<'a> {
             });
             matches!(tried, Ok(Ok(())))
         };
-        let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| (*error).source());
-        let backend = self.backend();
-        let lacks = chain
-            .filter_map(|error| error.downcast_ref::<bb_core::Error>().or_else(|| backend.wrapped_in(error)))
-            .any(|error| {
-                matches!(error, bb_core::Error::NoPrimitive { .. } | bb_core::Error::NoMethod { .. })
-            });
-        self.lacks.fetch_or(lacks, Ordering::Relaxed);
+        let lacks = self.cause(error, |error| {
+            matches!(error, bb_core::Error::NoPrimitive { .. } | bb_core::Error::NoMethod { .. })
+        });
+        if let Some(lacks) = lacks {
+            let mut first = self.lacks.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert_with(|| lacks.to_string());
+        }
         let (call, causes) = (call.to_string(), bb_core::error::causes(error));
         let undeclared = if self.chosen { None } else { hint(&self.types, self.declaration, takes) };
         let hint = undeclared.or_else(|| declared(&self.types, self.declaration, &call, &causes));
         panic!("{call} failed: {causes}{}", hint.map_or_else(String::new, |hint| format!("\n{hint}")))
+    }
+
+    /// Returns the first error of `bb`, among an error and its causes, that meets a condition.
+    pub(super) fn cause<'e>(
+        &self,
+        error: &'e ErasedError,
+        meets: impl Fn(&bb_core::Error) -> bool,
+    ) -> Option<&'e bb_core::Error> {
+        let chain = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
+        let mut own = chain
+            .filter_map(|error| error.downcast_ref::<bb_core::Error>().or_else(|| (self.wrapped)(error)));
+        own.find(|error| meets(error))
     }
 
     /// Runs a graph through `dispatch` or `execute` of the backend.
@@ -329,6 +351,12 @@ impl<'a> Subject<'a> {
             brought.pop_front();
         }
         made
+    }
+
+    /// Returns a view of a tensor with its axes in reverse order; `None` if the backend does not run `transpose`.
+    #[track_caller]
+    pub(super) fn reversed(&self, x: &ErasedTensor) -> Option<ErasedTensor> {
+        self.runs(Primitive::Transpose).then(|| self.made(self.transpose(x, &[])))
     }
 
     /// Copies a tensor to the host.
@@ -476,6 +504,7 @@ pub fn numbers(
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::check::refused;
     use bb_core::{Error, Outputs};
 
     #[derive(Clone)]
@@ -524,6 +553,73 @@ mod tests {
     fn primitives_that_are_not_written_do_not_run() {
         let on = Subject::new(&First).without(vec![Primitive::Exp]);
         assert!(!on.runs(Primitive::Exp) && on.runs(Primitive::Log));
+    }
+
+    /// A backend that lacks transpositions. Its error type wraps the errors of `bb`. Refusals of `gather` break a promise.
+    struct Lacking;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
+    struct LackingError(#[from] Error);
+
+    impl Lacking {
+        fn call(
+            &self,
+            op: Primitive,
+            inputs: &[Option<&Host>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<Host>, LackingError> {
+            let values = || ("null".to_owned(), "a tensor".to_owned());
+            match op {
+                Primitive::Transpose => Err(Error::NoPrimitive { op: "transpose" }.into()),
+                Primitive::Gather => {
+                    let broken =
+                        bb_core::BrokenPromise::new("lacking", "gather", "result 0".to_owned(), values());
+                    Err(Error::from(broken).into())
+                }
+                _ => Ok(First.call(op, inputs, params)?),
+            }
+        }
+    }
+
+    impl Backend for Lacking {
+        type Tensor = Host;
+        type Error = LackingError;
+
+        bb_core::forward_to_call!(Self::call);
+
+        fn wrapped(error: &LackingError) -> Option<&Error> {
+            Some(&error.0)
+        }
+
+        fn to_host(&self, x: &Host) -> Result<TensorData, LackingError> {
+            Ok(x.0.clone())
+        }
+    }
+
+    fn turns(on: &Subject<'_>) {
+        let x = tensor(on, [2], [1f32, 2.0]);
+        on.made(on.transpose(&x, &[]));
+    }
+
+    #[test]
+    fn a_test_that_needs_a_missing_primitive_is_skipped_and_hides_no_later_failure() {
+        let on = Subject::new(&Lacking);
+        let skipped = TestEnd::Skipped("the backend does not run `transpose`".to_owned());
+        assert_eq!(on.case("add", turns), skipped);
+        let failed = bb_core::runtime::catch(|| on.case("add", |_| panic!("another sum")));
+        assert_eq!(failed.unwrap_err(), "another sum");
+        assert_eq!(on.case("add", |_| ()), TestEnd::Passed);
+    }
+
+    #[test]
+    fn a_refusal_that_breaks_a_promise_fails() {
+        let on = Subject::new(&Lacking);
+        let x = tensor(&on, [2], [1f32, 2.0]);
+        let failed =
+            bb_core::runtime::catch(|| refused(&on, on.gather(&x, &x, 0), "index 3 is out of range"));
+        let message = failed.unwrap_err();
+        assert!(message.contains("broke a promise of the interface in `gather`"), "{message}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reports the cases of `--in-process` if a backend ends the process, for example with `exit(0)`.
 //!
-//! C's `atexit` runs the report. A process that ends in another way (`_exit`, `abort`, a signal) ends without it.
+//! C's `atexit` runs the report. A process that ends in another way (`_exit`, `abort`, a signal) ends without it;
+//! [`crash`](super::crash) names the case that ran when a signal came.
 
 use std::sync::Mutex;
 

@@ -77,6 +77,8 @@ pub(super) fn one_by_one<T>(
             progress.running = Some((name.clone(), start));
             progress.left -= 1;
         }
+        #[cfg(unix)]
+        let _running = super::crash::RunningName::new(&name);
         let verdict = verdict(&job);
         let outcome = Outcome { name, verdict, seconds: start.elapsed().as_secs_f64() };
         done(&outcome)?;

@@ -4,6 +4,7 @@
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
 mod baseline;
+mod crash;
 mod ended;
 mod here;
 mod operators;

@@ -3,8 +3,7 @@
 use super::here::one_by_one;
 use super::pool::{Outcome, Verdict};
 use crate::error::{Error, Result};
-use bb::Primitive;
-use bb_conformance::{Subject, Test, tests};
+use bb_conformance::{Subject, Test, TestEnd, tests};
 
 /// Runs the tests whose name contains `filter`. Tests of primitives that the backend does not run are skipped.
 ///
@@ -30,9 +29,9 @@ pub(super) fn run(
 }
 
 fn verdict(test: &Test, subject: &Subject<'_>) -> Verdict {
-    let primitive = Primitive::ALL.iter().find(|op| op.spec().method == test.name);
-    if primitive.is_some_and(|op| !subject.runs(*op)) {
-        return Verdict::skipped(format!("the backend does not run `{}`", test.name), "");
+    match test.run(subject) {
+        Ok(TestEnd::Skipped(reason)) => Verdict::skipped(reason, ""),
+        Ok(_) => Verdict::Passed,
+        Err(reason) => Verdict::Failed(reason),
     }
-    test.run(subject).map_or_else(Verdict::Failed, |()| Verdict::Passed)
 }

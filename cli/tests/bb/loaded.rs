@@ -11,21 +11,41 @@ fn a_build_that_loads_nothing_says_so() {
     assert_eq!(bb(&["backends"]).code(), 0);
 }
 
+/// Builds a library from the backend written in C, with lines of C before it.
 #[cfg(feature = "loaded")]
-#[test]
-fn a_library_is_listed_and_runs_models() {
-    use crate::process::folder;
-    use std::path::Path;
-    let door = Path::new(env!("CARGO_MANIFEST_DIR")).join("../doors/c");
-    let library = folder("loaded").join("libplain.so");
+fn plain(door: &std::path::Path, name: &str, before: &str) -> std::path::PathBuf {
+    let folder = crate::process::folder(name);
+    let (source, library) = (folder.join("source.c"), folder.join("libplain.so"));
+    std::fs::write(&source, format!("{before}\n#include \"plain.c\"\n")).unwrap();
     let mut cc = std::process::Command::new("cc");
     cc.args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"])
         .arg(door.join("include"))
-        .arg(door.join("examples/plain.c"));
+        .arg("-I")
+        .arg(door.join("examples"))
+        .arg(&source);
     let built = cc.arg("-o").arg(&library).arg("-lm").status();
     assert!(
         built.expect("no compiler for C: install one (`apt-get install gcc`), so that `cc` runs").success()
     );
+    library
+}
+
+#[cfg(all(feature = "loaded", unix))]
+#[test]
+fn a_crash_names_the_test_that_ran() {
+    let door = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../doors/c");
+    let aborts = "#include <math.h>\n#include <stdlib.h>\n#define exp(v) (abort(), (v))";
+    let library = plain(&door, "crash", aborts);
+    let run = ["conformance", "--primitives", "--backend", "plain", "--filter", "exp"];
+    let ended = bb_with(&run, &[("BB_BACKEND_PATH", library.to_str().unwrap())]);
+    assert!(ended.err.contains("error: the process crashed while `exp` ran"), "{}", ended.err);
+}
+
+#[cfg(feature = "loaded")]
+#[test]
+fn a_library_is_listed_and_runs_models() {
+    let door = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../doors/c");
+    let library = plain(&door, "loaded", "");
     let library = library.to_str().unwrap();
 
     let listed = bb(&["backends", "--json", "--load", library]).json();

@@ -92,7 +92,8 @@ What functions return.
  * BB_UNSUPPORTED    The backend cannot do this; another one may.
  * BB_LIMIT          A limit was exceeded, or there is no memory.
  * BB_CANCELLED      The run was cancelled, or its time is over.
- * BB_DEVICE         The backend or its device failed. A number that is not in this list means the same.
+ * BB_DEVICE         The backend or its device failed. A number that is not in this list counts as this one,
+ *                   and breaks a promise of the interface.
  * BB_INTERNAL       A mistake in bb.
  * BB_PANICKED       The code panicked, and the panic was stopped.";
 
@@ -200,12 +201,15 @@ size_t bb_session_output_count(const bb_session *session);
  * those that its `bb_run_options` names.
  */
 size_t bb_session_value_count(const bb_session *session);
-/* Writes the port at a position, from 0 on; `BB_WRONG_INPUT` if there is none. */
+/*
+ * Writes the port at a position, from 0 on. There is no `bb_error`, because `BB_WRONG_INPUT` is the only error: the count above is not
+ * greater than the position, or an argument is null.
+ */
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_value(const bb_session *session, size_t position, bb_port *port);
 
-/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. `BB_WRONG_INPUT` says that `size` is not set, or an argument null. */
+/* Writes the metadata of the model: set `size` to `sizeof(bb_model)` before. The only error is `BB_WRONG_INPUT`: `size` is not set, or an argument is null. */
 int32_t bb_session_model(const bb_session *session, bb_model *model);
 
 /* Makes a token that ends runs. One token may be in the options of several runs. */
@@ -226,7 +230,10 @@ int32_t bb_session_run(const bb_session *session, const bb_input *inputs, size_t
 /* Runs the model with options, which may be null. If the options name values, the outputs are in the order of the names. */
 int32_t bb_session_run_with(const bb_session *session, const bb_input *inputs, size_t count, const bb_run_options *options, bb_run **run, bb_error *error);
 size_t bb_run_output_count(const bb_run *run);
-/* Writes the output at a position, from 0 on; `BB_WRONG_INPUT` if there is none. Its memory belongs to the run: do not free it. */
+/*
+ * Writes the output at a position, from 0 on. `BB_WRONG_INPUT`: `bb_run_output_count` is not greater than the position, or an argument is
+ * null. The output's memory belongs to the run: do not free it.
+ */
 int32_t bb_run_output(const bb_run *run, size_t position, bb_data *data);
 void bb_run_free(bb_run *run);
 

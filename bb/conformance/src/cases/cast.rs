@@ -69,9 +69,10 @@ fn compute_types(on: &Subject<'_>) {
             let want = if from == Bool { [0.0, 1.0, 1.0, 1.0] } else { values };
             let x = numbers(on, from, [2, 2], values);
             assert_numbers(on, to(on, &x, into), into, [2, 2], want);
-            let turned = on.made(on.transpose(&x, &[]));
-            let [a, b, c, d] = want;
-            assert_numbers(on, to(on, &turned, into), into, [2, 2], [a, c, b, d]);
+            if let Some(turned) = on.reversed(&x) {
+                let [a, b, c, d] = want;
+                assert_numbers(on, to(on, &turned, into), into, [2, 2], [a, c, b, d]);
+            }
         }
     }
 }

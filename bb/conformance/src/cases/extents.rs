@@ -17,8 +17,9 @@ pub fn reshape(on: &Subject<'_>) {
             assert_same(on, on.reshape(&on.bring(&x), shape), &rearranged(&x, shape, &all));
         }
         // The reshape of a transposed tensor uses the order of the transposed elements, not the order in memory.
-        let t = on.made(on.transpose(&on.bring(&x), &[]));
-        assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
+        if let Some(t) = on.reversed(&on.bring(&x)) {
+            assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
+        }
         for (from, to) in [(&[][..], &[1, 1][..]), (&[1], &[]), (&[0, 3], &[3, 0, 5]), (&[2, 0], &[0])] {
             let x = sample(dtype, from);
             let all: Vec<usize> = (0..x.len()).collect();

@@ -5,7 +5,6 @@ use super::definition::{offset, positions, stretched};
 use crate::check::refused;
 use crate::{Subject, assert_numbers, assert_tensor, numbers, tensor};
 use bb_core::DataType;
-use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
 /// The shapes of two operands and of their product. Source: NumPy's `matmul`.
@@ -96,9 +95,8 @@ pub fn matmul(on: &Subject<'_>) {
 /// Checks that the product with a transposed view equals the product with the same matrix in row-major order.
 fn transposed(on: &Subject<'_>, dtype: DataType) {
     let (a, b) = (fill(&[3, 2], left), fill(&[4, 3], right));
-    let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
-    let at = call(on.transpose(&numbers(on, dtype, [3, 2], a), &[]));
-    let bt = call(on.transpose(&numbers(on, dtype, [4, 3], b), &[]));
+    let [at, bt] = [(a, [3, 2]), (b, [4, 3])].map(|(x, shape)| on.reversed(&numbers(on, dtype, shape, x)));
+    let (Some(at), Some(bt)) = (at, bt) else { return };
     let want: Vec<f64> = positions(&[2, 4])
         .iter()
         .map(|p| match p.as_slice() {

@@ -4,7 +4,6 @@ use super::definition::{offset, positions};
 use crate::check::refused;
 use crate::run_call::wrong_results;
 use crate::{Subject, assert_same, rearranged, sample};
-use bb_core::ext::{ErasedError, ErasedTensor};
 use bb_core::{DataType, TensorData};
 use bb_ir::op::Primitive;
 
@@ -109,14 +108,14 @@ fn several_axes(on: &Subject<'_>, dtype: DataType) {
     assert_same(on, part, &rearranged(&x, &[2, 2], &[11, 9, 7, 5]));
     assert_same(on, on.slice(&here, &[], &[], &[], &[]), &x);
     // Slices a slice of a transposed tensor.
-    let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
-    let turned = call(on.transpose(&here, &[]));
-    let inner = call(on.slice(&turned, &[1], &[4], &[0], &[]));
-    assert_same(
-        on,
-        on.slice(&inner, &[2, 2], &[-9, 0], &[0, 1], &[-1, -1]),
-        &rearranged(&x, &[3, 2], &[11, 7, 10, 6, 9, 5]),
-    );
+    if let Some(turned) = on.reversed(&here) {
+        let inner = on.made(on.slice(&turned, &[1], &[4], &[0], &[]));
+        assert_same(
+            on,
+            on.slice(&inner, &[2, 2], &[-9, 0], &[0, 1], &[-1, -1]),
+            &rearranged(&x, &[3, 2], &[11, 7, 10, 6, 9, 5]),
+        );
+    }
     let empty = sample(dtype, &[0, 3]);
     assert_same(
         on,

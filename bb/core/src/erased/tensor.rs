@@ -137,6 +137,11 @@ impl ErasedError {
         self.0.downcast_ref()
     }
 
+    /// Returns the error of `bb` that this error is, or that it wraps on its backend ([`Backend::wrapped`]).
+    pub fn wrapped_by<B: Backend>(&self, on: &B) -> Option<&Error> {
+        self.as_bb().or_else(|| on.wrapped_in(self.source()))
+    }
+
     /// Converts the error to the backend's own error type.
     pub fn typed<B: Backend + ?Sized>(self) -> B::Error {
         let own: Box<dyn Any> = Box::new(self);

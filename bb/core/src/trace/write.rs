@@ -20,7 +20,7 @@ use std::collections::HashSet;
 pub(crate) enum Target {
     /// A backend: primitives of the newest opset, with any element types, even if ONNX does not allow them.
     Backend,
-    /// Another program: named nodes of this opset, with element types that the opset supports.
+    /// Another program: nodes of this opset, with element types that the opset supports.
     Opset(i64),
 }
 
@@ -193,7 +193,7 @@ impl Writer {
         while inputs.last().is_some_and(String::is_empty) {
             inputs.pop();
         }
-        let name = matches!(self.target, Target::Opset(_)).then(|| self.node_name(op));
+        let name = Some(self.node_name(op));
         self.graph.node.push(NodeProto { name, ..node(op, inputs, outputs, attributes) });
     }
 

@@ -87,7 +87,8 @@ c_structs! {
         whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
             = "uint8_t (*whole_graphs)(bb_backend *backend)";
         /// Optional, and then `run` and `release_program` too: compiles a whole graph, in the form of an ONNX file. Its nodes are the operators
-        /// that the primitives name as their source. Extents of inputs may be missing: `run` gets tensors that have them. The section
+        /// that the primitives name as their source. Each node has a name, for example `MatMul_3`, which an error can quote; only the single node of
+        /// an operation outside of a session's graph has none. Extents of inputs may be missing: `run` gets tensors that have them. The section
         /// "Whole graphs" of bb/docs/writing-a-backend.md describes these graphs.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";

@@ -47,12 +47,17 @@ pub mod status {
 
     /// Returns the kind with a number. A number that the interface does not define counts as a failure of the backend.
     pub fn kind(number: i32) -> ErrorKind {
-        KINDS.iter().find(|row| row.1 == number).map_or(ErrorKind::Device, |row| row.0)
+        defined(number).unwrap_or(ErrorKind::Device)
+    }
+
+    /// Returns the kind with a number; `None` if the interface does not define the number.
+    pub(crate) fn defined(number: i32) -> Option<ErrorKind> {
+        KINDS.iter().find(|row| row.1 == number).map(|row| row.0)
     }
 
     /// Adds the number to the message of a function that failed, if the interface does not define the number.
     pub(crate) fn explained(number: i32, message: String) -> String {
-        if number == PANICKED || KINDS.iter().any(|row| row.1 == number) {
+        if number == PANICKED || defined(number).is_some() {
             return message;
         }
         format!(

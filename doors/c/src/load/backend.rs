@@ -153,8 +153,7 @@ impl LoadedBackend {
         let mut said = Said::new();
         let (table, raw) = (&self.0.library.0.primitives, self.0.raw.as_ptr());
         let status = calls::call(table, raw, op, inputs, params, &mut slots, said.failure())?;
-        let message = || self.0.left(said.message(), &slots, &pointers);
-        self.0.judge(method, status.unwrap_or(status::OK), message)?;
+        self.0.judge(method, status.unwrap_or(status::OK), || said.message(), (&slots, &pointers))?;
         self.take(method, &slots, &pointers, Some(&expected))
     }
 

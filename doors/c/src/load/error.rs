@@ -44,7 +44,7 @@ pub enum LoadError {
         source: libloading::Error,
     },
     /// A part of the library's description differs from what this version expects.
-    #[error("the library `{}` has another {what} than expected: expected {expected}, got {got}", sentence(.path.display()), got = sentence(.got))]
+    #[error("the library `{}` has a wrong {what}: expected {expected}, got {got}", sentence(.path.display()), got = sentence(.got))]
     Mismatch {
         /// The file.
         path: PathBuf,

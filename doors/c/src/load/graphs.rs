@@ -250,9 +250,9 @@ unsafe extern "C" fn done(
         let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
         // One byte more than the longest message, so that a longer message is cut and gets its mark.
         let text = || message_of(text.get(..=LONGEST_MESSAGE).unwrap_or(text));
-        let message = || on.0.left(fitting(&text(), LONGEST_MESSAGE).into_owned(), slots, &pointers);
+        let message = || fitting(&text(), LONGEST_MESSAGE).into_owned();
         let expected = program.outputs.len();
-        let result = match on.0.judge("run", status, message) {
+        let result = match on.0.judge("run", status, message, (slots, &pointers)) {
             Ok(()) if slots.len() == expected => on.named(&program, slots, &pointers),
             Ok(()) => {
                 on.0.release_all(slots, &pointers);

@@ -1,6 +1,6 @@
 //! An open backend of a library.
 
-use super::library::{BackendLibrary, Said, TYPES_IN_C, types_of, wrong_instance};
+use super::library::{BackendLibrary, Said, checked_types, wrong_instance};
 use super::{LoadError, LoadedError};
 use crate::abi::{Raw, RawTensor, Slot, Status, status};
 use bb_core::ext::OpSet;
@@ -8,6 +8,9 @@ use bb_core::{BrokenPromise, DataType, DataTypes, Error, Shape};
 use bb_ir::op::{Family, OpSpec, Primitive};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The result slots of a call, and its operands.
+pub(super) type CallTensors<'a> = (&'a [Slot], &'a [*const RawTensor]);
 
 /// An open backend. It is closed after its last tensor and graph were dropped. Its library may be unloaded after that.
 pub(super) struct Instance {
@@ -65,16 +68,11 @@ impl Instance {
         }
         // SAFETY: as above.
         let told = table.types.map(|types| unsafe { types(raw.as_ptr()) });
-        let types = told.map_or(library.0.types, types_of);
-        let got = told.map_or("none".to_owned(), |bits| format!("{bits:#x}"));
-        let expected = "bits of ONNX's element types, at least one";
-        let types = types.ok_or_else(|| wrong_instance(library, "set of element types", expected, &got))?;
-        if bb_core::runtime::check_types(library.0.name, types).is_err() {
-            let least = "float32, bool, and int32 or int64 among them";
-            let got = format!("{types}: write `{TYPES_IN_C}`");
-            return Err(wrong_instance(library, "set of element types", least, &got));
-        }
-        instance.types = types;
+        instance.types = match (told, library.0.types) {
+            (None, Some(types)) => types,
+            // Without any types, this reports the empty set.
+            (told, _) => checked_types(library.path(), library.0.name, told.unwrap_or(0))?,
+        };
         let runs = |op: &Primitive| match table.runs_primitive {
             // SAFETY: as above, and the name lives for the call.
             Some(runs) => unsafe { runs(raw.as_ptr(), crate::abi::Text::new(op.spec().method)) != 0 },
@@ -112,7 +110,7 @@ impl Instance {
     ) -> Result<(), LoadedError> {
         let mut said = Said::new();
         let status = body(said.failure());
-        self.judge(op, status, || said.message())
+        self.judge(op, status, || said.message(), (&[], &[]))
     }
 
     /// Calls a function that writes results to slots. If it fails, releases the tensors that it left in the slots.
@@ -125,36 +123,46 @@ impl Instance {
     ) -> Result<(), LoadedError> {
         let mut said = Said::new();
         let status = body(&mut *results, said.failure());
-        self.judge(op, status, || self.left(said.message(), results, operands))
+        self.judge(op, status, || said.message(), (results, operands))
     }
 
-    /// Releases the tensors that a failed call left in its results, and mentions the first one in the message.
-    pub(super) fn left(&self, message: String, results: &[Slot], operands: &[*const RawTensor]) -> String {
+    /// Releases the tensors that a failed call left in its results. Returns the index of the first one.
+    fn left(&self, (results, operands): CallTensors<'_>) -> Option<usize> {
         let own = |slot: &Slot| !slot.tensor.is_null() && !operands.contains(&slot.tensor.cast_const());
-        match results.iter().position(own) {
-            Some(first) => {
-                self.release_all(results, operands);
-                format!("{message}; it left a tensor in result {first}, which was released")
-            }
-            None => message,
-        }
+        let first = results.iter().position(own)?;
+        self.release_all(results, operands);
+        Some(first)
     }
 
-    /// Converts a status and a message to a result.
+    /// Converts a status and a message to a result. If the call failed, releases the tensors that it left in its results.
     #[inline]
     pub(super) fn judge(
         &self,
         op: &'static str,
         status: Status,
         message: impl FnOnce() -> String,
+        tensors: CallTensors<'_>,
     ) -> Result<(), LoadedError> {
-        let backend = self.name();
         match status {
             status::OK => Ok(()),
-            status::PANICKED => Err(LoadedError::Panicked { backend, op, message: message() }),
-            other => {
-                let (kind, message) = (status::kind(other), status::explained(other, message()));
-                Err(Error::Loaded { backend, op, kind, message }.into())
+            failed => Err(self.failure(op, failed, message(), self.left(tensors))),
+        }
+    }
+
+    /// Returns the error of a failed call. `left` is the index of a tensor that the call left in its results.
+    #[cold]
+    fn failure(&self, op: &'static str, status: Status, message: String, left: Option<usize>) -> LoadedError {
+        let backend = self.name();
+        match (status, left, status::defined(status)) {
+            (status::PANICKED, ..) => LoadedError::Panicked { backend, op, message },
+            (_, Some(at), _) => {
+                let got = format!("a tensor, which was released; the call failed: {message}");
+                self.broken(op, format_args!("result {at} of a failed call"), "null", got)
+            }
+            (_, None, Some(kind)) => Error::Loaded { backend, op, kind, message }.into(),
+            (_, None, None) => {
+                let got = format!("{status}; the call failed: {message}");
+                self.broken(op, "the status", "one that `bb.h` defines", got)
             }
         }
     }

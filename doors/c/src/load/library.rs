@@ -167,7 +167,7 @@ impl BackendLibrary {
                 name,
                 version,
                 identity: format!("{stated} {:016x}", description.fingerprint),
-                types: read.types(description.types)?,
+                types: read.types(name, description.types)?,
                 options: read.options(description.options)?,
                 natives: read.natives(description.natives, &table)?,
                 path: path.clone(),
@@ -518,16 +518,10 @@ impl Reading<'_> {
     }
 
     /// Reads a set of element types. Returns `None` if only an open backend can report them.
-    fn types(&self, bits: u64) -> Result<Option<DataTypes>, LoadError> {
-        if bits == 0 {
-            return Ok(None);
-        }
-        match types_of(bits) {
-            Some(types) => Ok(Some(types)),
-            None => {
-                let got = format!("{bits:#x}: write `{TYPES_IN_C}`");
-                self.mismatch("set of element types", "bits of ONNX's element types", got)
-            }
+    fn types(&self, name: &'static str, bits: u64) -> Result<Option<DataTypes>, LoadError> {
+        match bits {
+            0 => Ok(None),
+            _ => checked_types(self.path, name, bits).map(Some),
         }
     }
 
@@ -605,11 +599,28 @@ impl Reading<'_> {
     }
 }
 
-/// A set of element types in C, for messages.
-pub(super) const TYPES_IN_C: &str = "1ull << BB_F32 | 1ull << BB_I32 | 1ull << BB_BOOL";
+/// Decodes the set of element types of the backend `name`.
+///
+/// # Errors
+///
+/// [`LoadError::Mismatch`] if a bit does not belong to a type, or the set lacks a type that each backend must have.
+pub(super) fn checked_types(path: &Path, name: &'static str, bits: u64) -> Result<DataTypes, LoadError> {
+    let mismatch = |expected: &str, got: String| LoadError::Mismatch {
+        path: path.to_owned(),
+        what: "set of element types",
+        expected: expected.to_owned(),
+        got: format!("{got}: write `1ull << BB_F32 | 1ull << BB_I32 | 1ull << BB_BOOL`"),
+    };
+    let types = types_of(bits)
+        .ok_or_else(|| mismatch("bits of ONNX's element types, at least one", format!("{bits:#x}")))?;
+    match bb_core::runtime::check_types(name, types) {
+        Ok(()) => Ok(types),
+        Err(_) => Err(mismatch("float32, bool, and int32 or int64 among them", types.to_string())),
+    }
+}
 
-/// Decodes a set of element types from bits. Returns `None` if a bit does not belong to a type.
-pub(super) fn types_of(bits: u64) -> Option<DataTypes> {
+/// Decodes a set of element types from bits. Returns `None` if there is no bit, or a bit does not belong to a type.
+fn types_of(bits: u64) -> Option<DataTypes> {
     let known = DataType::ALL.iter().fold(0u64, |all, dtype| all | 1 << dtype.to_onnx());
     let has = |dtype: &&DataType| bits >> dtype.to_onnx() & 1 == 1;
     (bits & !known == 0 && bits != 0).then(|| DataType::ALL.iter().filter(has).copied().collect())

@@ -5,8 +5,8 @@ use super::{BackendLibrary, LoadError};
 use bb_core::ir::text::{BOOL_FORM, parse_bool};
 use bb_core::layer::interned;
 use bb_core::{
-    Added, BackendOrigin, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration,
-    Registry,
+    Added, BackendOrigin, BoxError, BrokenPromise, Error, OpenOption, OpenOptions, OptionDefault, OwnOption,
+    Registration, Registry,
 };
 use std::sync::{Mutex, PoisonError};
 
@@ -59,6 +59,11 @@ impl BackendLibrary {
         match error {
             LoadError::Failed { kind, message, function, .. } => {
                 Error::Loaded { backend: self.0.name, op: function, kind, message }.into()
+            }
+            // The error of the registry names the file.
+            LoadError::Mismatch { what, expected, got, .. } => {
+                let broken = BrokenPromise::new(self.0.name, "open", what.to_owned(), (expected, got));
+                Error::from(broken).into()
             }
             other => other.into(),
         }

@@ -317,7 +317,8 @@ fn a_run_that_ends_badly_is_an_error() {
     let error = result.unwrap_err().to_string();
     assert_eq!(
         error,
-        "backend `plain` failed in `run`: it does not say why; it left a tensor in result 0, which was released"
+        "backend `plain` broke a promise of the interface in `run`: result 0 of a failed call: expected null, got a tensor, which was \
+         released; the call failed: it does not say why"
     );
 }
 

@@ -8,7 +8,7 @@ use crate::failure::{Phase, raise, told};
 use crate::interrupt;
 use bb::{Backend, BackendHandle, Primitive};
 use bb_conformance::onnx::{self, Outcome};
-use bb_conformance::{Subject, TypesDeclaration, tests};
+use bb_conformance::{Subject, TestEnd, TypesDeclaration, tests};
 use bb_ir::text::sentence;
 use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
@@ -79,7 +79,8 @@ fn on<B: Backend>(py: Python<'_>, backend: &B, written: Option<&Written>) -> PyR
         }
         let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
         Ok(match ran {
-            Ok(()) => (name, "passed", String::new()),
+            Ok(TestEnd::Skipped(why)) => (name, "skipped", why),
+            Ok(_) => (name, "passed", String::new()),
             Err(why) => (name, "failed", why),
         })
     };

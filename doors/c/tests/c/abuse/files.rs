@@ -62,7 +62,7 @@ fn an_object_file_is_not_linked_yet() {
     assert_eq!(
         error(&path).to_string(),
         format!(
-            "the library `{}` has another format than expected: expected a shared library, got an object file: link it with `cc -shared`",
+            "the library `{}` has a wrong format: expected a shared library, got an object file: link it with `cc -shared`",
             path.display()
         )
     );
@@ -106,7 +106,7 @@ fn a_library_for_another_processor() {
         assert_eq!(
             error(&path).to_string(),
             format!(
-                "the library `{}` has another processor than expected: expected {here}, got {name}: compile it for {here}",
+                "the library `{}` has a wrong processor: expected {here}, got {name}: compile it for {here}",
                 path.display()
             )
         );

@@ -171,7 +171,8 @@ fn a_status_that_the_header_does_not_define_is_named() {
     let error = added(strange, &[2]);
     assert_eq!(
         error.to_string(),
-        "backend `plain` failed in `add`: \u{fffd}hm; it returned the status 12345, which `bb.h` does not define: it counts as BB_DEVICE"
+        "backend `plain` broke a promise of the interface in `add`: the status: expected one that `bb.h` defines, got 12345; the call \
+         failed: \u{fffd}hm"
     );
     assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Device);
 }
@@ -182,14 +183,16 @@ fn a_tensor_that_a_failed_call_leaves_is_released() {
     let error = added(leaves, &[2]);
     assert_eq!(
         error.to_string(),
-        "backend `plain` failed in `add`: it does not say why; it left a tensor in result 0, which was released"
+        "backend `plain` broke a promise of the interface in `add`: result 0 of a failed call: expected null, got a tensor, which was \
+         released; the call failed: it does not say why"
     );
-    assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Unsupported);
+    assert_eq!(LoadedBackend::wrapped(&error).unwrap().kind(), ErrorKind::Device);
     assert_eq!(RELEASED.get() - before, 2, "the operand and the result");
     // An operand is released once, by its owner.
     assert_eq!(
         added(leaves_operand, &[2]).to_string(),
-        "backend `plain` failed in `add`: it does not say why; it returned the status 42, which `bb.h` does not define: it counts as BB_DEVICE"
+        "backend `plain` broke a promise of the interface in `add`: the status: expected one that `bb.h` defines, got 42; the call \
+         failed: it does not say why"
     );
     assert_eq!(RELEASED.get() - before, 3);
 }
