@@ -208,9 +208,12 @@ fn opening(
         ctxt.error(&option.name, "options need a constructor that takes them: write `open = Self::open`");
     }
     let unopened = !matches!(options, Given::No);
+    let are_wrong = matches!(options, Given::Wrong);
     let options = each_once(options, |option| option.name.to_token_stream(), ctxt);
     let devices = devices.valid();
-    if let (Some(devices), false) = (&devices, options.iter().any(|option| option.name == "device")) {
+    // Wrong options have already been reported, and `device` may be among them.
+    let has_device = are_wrong || options.iter().any(|option| option.name == "device");
+    if let (Some(devices), false) = (&devices, has_device) {
         let message = "a device is opened by the option `device`: write `open = Self::open, options(device)`";
         ctxt.error(devices, message);
     }
