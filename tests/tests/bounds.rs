@@ -86,7 +86,7 @@ fn the_error_of_a_filled_tensor_names_the_requested_extents() {
     let model = typed(model, &[("to", DataType::I64)]);
     let to = TensorData::new(&[1], &[1i64 << 40]).unwrap();
     for name in backends::NAMES {
-        let ran = outcome(name, &model, &limited(&[]), &[&[to.clone()]]);
+        let ran = outcome(name, &model, &limited(&[]), &[std::slice::from_ref(&to)]);
         let error = ran[0].as_ref().unwrap_err();
         let wanted =
             "f32 with extents [1099511627776] is larger than 4294967296 bytes, the limit `value_bytes`";

@@ -298,8 +298,8 @@ pub(crate) struct Conformance {
     /// Write one record per case to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Compare with an earlier run, whose --json wrote this file: list the cases that passed then and do not pass now, and fail only
-    /// because of them
+    /// Compare with an earlier run of the same folder, whose --json wrote this file: list the cases that passed then and do not pass
+    /// now, and failing cases that are not in the file, and fail only because of these
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write comma-separated values to this file: for each version of an operator and the element types of the inputs, how many cases

@@ -21,9 +21,11 @@ enum Status {
     Skipped,
 }
 
-/// The cases that passed in an earlier run.
+/// The cases of an earlier run.
 pub(super) struct Baseline {
     passed: BTreeSet<String>,
+    /// The cases that failed or were skipped.
+    others: BTreeSet<String>,
 }
 
 impl Baseline {
@@ -32,12 +34,14 @@ impl Baseline {
         let text = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let earlier: Vec<Earlier> = serde_json::from_slice(&text)
             .map_err(|source| Error::Baseline { path: path.to_owned(), source })?;
-        let passed = earlier.into_iter().filter(|e| e.status == Status::Passed).map(|e| e.case);
-        Ok(Baseline { passed: passed.collect() })
+        let (passed, others): (Vec<_>, Vec<_>) =
+            earlier.into_iter().partition(|earlier| earlier.status == Status::Passed);
+        let names = |cases: Vec<Earlier>| cases.into_iter().map(|earlier| earlier.case).collect();
+        Ok(Baseline { passed: names(passed), others: names(others) })
     }
 
-    /// Returns a line for each case that passed in the earlier run and does not pass now. Cases that `is_chosen` rejects are
-    /// ignored.
+    /// Returns a line for each case that passed in the earlier run and does not pass now, and for each case that fails and was
+    /// not in the earlier run. Cases that `is_chosen` rejects are ignored.
     pub(super) fn worse(&self, outcomes: &[Outcome], is_chosen: impl Fn(&str) -> bool) -> Vec<String> {
         let now: BTreeMap<&str, &Verdict> = outcomes.iter().map(|o| (&*o.name, &o.verdict)).collect();
         let line = |case: &String| match now.get(&**case) {
@@ -46,7 +50,10 @@ impl Baseline {
             Some(Verdict::Skipped { .. }) => Some(format!("worse {case}: passed before, skipped now")),
             None => Some(format!("worse {case}: passed before, not run now")),
         };
-        self.passed.iter().filter(|case| is_chosen(case)).filter_map(line).collect()
+        let is_new = |case: &str| !self.passed.contains(case) && !self.others.contains(case);
+        let new = outcomes.iter().filter(|outcome| outcome.is_failed() && is_new(&outcome.name));
+        let new = new.map(|outcome| format!("worse {}: not run before, failed now", outcome.name));
+        self.passed.iter().filter(|case| is_chosen(case)).filter_map(line).chain(new).collect()
     }
 
     /// Returns how many cases pass now and did not pass in the earlier run.

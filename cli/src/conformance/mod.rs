@@ -133,7 +133,7 @@ fn summary(
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the differences from an earlier run. Returns how many cases passed then and do not pass now.
+/// Prints the differences from an earlier run. Returns how many cases are worse now.
 fn compared(options: &args::Conformance, baseline: &Baseline, outcomes: &[Outcome]) -> Result<usize> {
     let is_chosen = |case: &str| options.filter.as_ref().is_none_or(|text| case.contains(text.as_str()));
     let worse = baseline.worse(outcomes, is_chosen);

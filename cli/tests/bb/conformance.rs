@@ -308,6 +308,17 @@ fn fewer_passed_cases_than_required_are_an_error() {
     assert_eq!(ended.code(), 0, "{}", ended.err);
 }
 
+#[test]
+fn a_surplus_input_is_a_failure() {
+    let folder = folder("conformance-surplus");
+    negation(&folder, "cases/more", [-1.0, -2.0]);
+    let set = folder.join("cases/more/test_data_set_0");
+    std::fs::copy(set.join("input_0.pb"), set.join("input_1.pb")).unwrap();
+    let ended = bb(&["conformance", text(&folder.join("cases"))]);
+    assert!(ended.out.contains("got 2 inputs, and the model has 1"), "{}", ended.out);
+    assert_eq!(ended.code(), 1);
+}
+
 /// With a baseline, only what became worse is a failure.
 #[test]
 fn a_baseline_finds_cases_that_became_worse() {
@@ -327,6 +338,10 @@ fn a_baseline_finds_cases_that_became_worse() {
     assert!(ended.out.contains("worse right: passed before, failed now"), "{}", ended.out);
     assert!(ended.out.contains("1 worse, 1 better"), "{}", ended.out);
     assert_eq!(ended.code(), 1, "{}", ended.err);
+
+    negation(&folder, "cases/new", [5.0, -2.0]);
+    assert!(bb(&compared).out.contains("worse new: not run before, failed now"));
+    std::fs::remove_dir_all(cases.join("new")).unwrap();
 
     std::fs::remove_dir_all(cases.join("right")).unwrap();
     let ended = bb(&compared);

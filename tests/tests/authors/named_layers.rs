@@ -211,7 +211,7 @@ fn a_layer_whose_hook_calls_itself_is_an_error() {
     let x = on.tensor(&[1], &[1f32]).unwrap();
     for _ in 0..2 {
         let error = told(&on.call(Primitive::Exp.spec(), &[Some(&x)], &[]).unwrap_err());
-        let expected = "Endless<bb_cpu::backend::Cpu>` calls itself again and again, last for `neg`: call the inner backend instead, \
+        let expected = "Endless<bb_cpu::cpu::Cpu>` calls itself again and again, last for `neg`: call the inner backend instead, \
                         as in `self.inner.neg(…)`, `self.inner.native(…)` for an operation of a family, or `call.run()` in `operation`";
         assert!(error.contains(expected), "{error}");
     }

@@ -50,10 +50,18 @@ pub fn read_items(
 ///
 /// # Errors
 ///
-/// [`Failure::Read`], [`Failure::Gap`] and [`Failure::Content`].
+/// [`Failure::Read`] and [`Failure::Gap`]; [`Failure::Content`], also if there are more files than ports.
 pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue<TensorData>>>, Failure> {
     let required = ports.iter().filter(|port| !port.optional).count();
     let files = count(folder, "input", ".pb")?;
+    if files > ports.len() {
+        let source = format!("got {files} inputs, and the model has {}", ports.len()).into();
+        return Err(Failure::Content {
+            path: file(folder, "input", ports.len()),
+            expected: "input of the model",
+            source,
+        });
+    }
     let given = |port: &&Port| files > required || !port.optional;
     let taken: Vec<Port> = ports.iter().filter(given).cloned().collect();
     let mut items = read_items(folder, "input", &taken)?.into_iter();

@@ -190,7 +190,7 @@ fn intercepted<L: Layer>(
 ///
 /// # Errors
 ///
-/// The errors of [`guarded`].
+/// [`Error::EndlessLayer`] if the layer calls itself again and again; the errors of the call.
 #[inline]
 pub fn method<L: Layer, R, const OP: u16>(
     on: &L,

@@ -40,7 +40,7 @@ fn what_a_table_says_first_is_compared() {
     ] {
         let message = message(wrong, primitives);
         assert!(message.contains(expected), "{message}");
-        assert!(message.starts_with("the library `wrong` has another "), "{message}");
+        assert!(message.starts_with("the library `wrong` has a wrong "), "{message}");
     }
     assert_eq!(MAGIC, table.magic);
 }
