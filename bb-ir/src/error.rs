@@ -6,6 +6,7 @@ mod message;
 mod problems;
 
 pub use kind::ErrorKind;
+pub use message::ADDRESSABLE;
 pub use problems::Problems;
 
 use crate::DataType;

@@ -11,9 +11,7 @@ pub const fn at_most(count: u64) -> usize {
     if count > usize::MAX as u64 { usize::MAX } else { count as usize }
 }
 
-/// The maximum number of bytes that a process can address. Processors address at most 2^57 bytes, and the supported operating
-/// systems give a process at most 2^47.
-pub const ADDRESSABLE: usize = at_most(1 << 47);
+pub use crate::error::ADDRESSABLE;
 
 /// Creates an empty vector with room for `n` elements.
 ///

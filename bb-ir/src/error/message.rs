@@ -2,9 +2,12 @@
 
 use super::limit_option::option;
 use crate::DataType;
-use crate::memory::ADDRESSABLE;
 use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
+
+/// The maximum number of bytes that a process can address. Processors address at most 2^57 bytes, and the supported operating
+/// systems give a process at most 2^47.
+pub const ADDRESSABLE: usize = if usize::BITS < 48 { usize::MAX } else { (1_u64 << 47) as usize };
 
 /// Returns the name of a domain for messages; ONNX's own domain, the empty string, is `ai.onnx`.
 pub(crate) fn domain_title(domain: &str) -> &str {
