@@ -54,6 +54,8 @@ fn a_request_on_a_connection_that_was_opened_before_the_end_is_answered() {
     assert_eq!(get(http, "/v2/health/ready").status, 200);
     let mut stream = TcpStream::connect(http).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // The server accepts the connection in this time. A connection that it has not accepted is closed at the end.
+    std::thread::sleep(Duration::from_millis(200));
     let begin = Instant::now();
     let ending = std::thread::spawn(move || server.shut_down());
     std::thread::sleep(Duration::from_millis(100));
