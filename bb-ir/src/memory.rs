@@ -4,14 +4,13 @@
 //! a vector, these functions allocate the vector, so that a failed allocation is reported as [`Error::Memory`]. While they
 //! fill a vector, they check for cancellation ([`pace`]).
 
+pub use crate::error::ADDRESSABLE;
 use crate::{Error, pace};
 
 /// Converts a number to `usize`; numbers that are too large (only on 32-bit processors) become `usize::MAX`.
 pub const fn at_most(count: u64) -> usize {
     if count > usize::MAX as u64 { usize::MAX } else { count as usize }
 }
-
-pub use crate::error::ADDRESSABLE;
 
 /// Creates an empty vector with room for `n` elements.
 ///

@@ -1,4 +1,4 @@
-//! Compares the outcomes of cases with those of an earlier run.
+//! Compares the outcomes of cases with an earlier run.
 
 use super::pool::{Outcome, Verdict};
 use crate::error::{Error, Result};

@@ -75,7 +75,7 @@ impl Backend for ErasedBackend<'_> {
 
     fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
         match error.downcast_ref::<ErasedError>() {
-            Some(error) => error.as_bb().or_else(|| self.0.wrapped(error.source())),
+            Some(error) => error.as_bb().or_else(|| self.0.wrapped(error.inner())),
             None => self.0.wrapped(error),
         }
     }

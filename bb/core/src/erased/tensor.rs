@@ -122,8 +122,8 @@ impl From<BoxError> for ErasedError {
 }
 
 impl ErasedError {
-    /// Returns the inner error.
-    pub(crate) fn source(&self) -> &(dyn std::error::Error + 'static) {
+    /// Borrows the inner error. Its cause is the cause of this error.
+    pub(crate) fn inner(&self) -> &(dyn std::error::Error + 'static) {
         &*self.0
     }
 
@@ -139,7 +139,7 @@ impl ErasedError {
 
     /// Returns the error of `bb` that this error is, or that it wraps on its backend ([`Backend::wrapped`]).
     pub fn wrapped_by<B: Backend>(&self, on: &B) -> Option<&Error> {
-        self.as_bb().or_else(|| on.wrapped_in(self.source()))
+        self.as_bb().or_else(|| on.wrapped_in(self.inner()))
     }
 
     /// Converts the error to the backend's own error type.

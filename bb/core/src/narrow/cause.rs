@@ -16,7 +16,7 @@ impl NarrowError {
     pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
         let mut causes = std::iter::successors(Some(error), |e| (*e).source());
         causes.find_map(|cause| {
-            let cause = cause.downcast_ref().map_or(cause, ErasedError::source);
+            let cause = cause.downcast_ref().map_or(cause, ErasedError::inner);
             match cause.downcast_ref() {
                 Some(Error::Narrow(narrow)) => Some(narrow),
                 _ => cause.downcast_ref(),

@@ -25,34 +25,54 @@ impl InstanceName {
         let layers = LayerRegistration::all();
         let layer = |part: &str| {
             let of = layers.iter().find(|layer| layer.name == named::backend_of(part));
-            normal(part, &OpenOptions::default(), of.map_or(&[], |layer| layer.options))
+            normal(part, of.map_or(&[], |layer| layer.options)).unwrap_or_else(|| named::tidy(part))
         };
-        let mut normal_parts: Vec<String> =
-            parts.into_iter().map(|part| layer(part).unwrap_or_else(|| named::tidy(part))).collect();
+        let mut normal_parts: Vec<String> = parts.into_iter().map(layer).collect();
         let (backend, options) = base(registry, backend, options);
         normal_parts.push(backend);
         InstanceName { name: normal_parts.join("+"), options }
     }
 }
 
-/// Returns the normal form of the backend below all layers, and the options that it does not contain.
+/// Returns the name and the options of the backend below all layers. The options are not joined with the name, because their
+/// values may contain any character.
 fn base(registry: &Registry, name: &str, options: &OpenOptions) -> (String, OpenOptions) {
     if let Some(combined) = CombinedRegistration::of_name(name) {
         let (backends, entries) = named::members(name);
-        let backends =
-            backends.into_iter().map(|of| InstanceName::of(registry, of, &OpenOptions::default()).name);
+        let spelled = |of| {
+            let InstanceName { name, options } = InstanceName::of(registry, of, &OpenOptions::default());
+            named::spelled(&name, &options)
+        };
+        let backends = backends.into_iter().map(spelled);
         let entries = entries.into_iter().map(|(key, value)| format!("{key}={value}"));
         let members: Vec<String> = backends.chain(entries).collect();
         return (format!("{}({})", combined.name, members.join(",")), options.clone());
     }
-    match normal(name, options, registry.takes(name)) {
-        Some(normal) => (normal, OpenOptions::default()),
-        None => (named::tidy(name), options.clone()),
+    match named::split(name, options) {
+        Ok((backend, options)) => {
+            (backend.to_owned(), open::without_defaults(registry.takes(name), &options))
+        }
+        Err(_) => (named::tidy(name), options.clone()),
     }
 }
 
-/// Returns the normal form of one part of a name with its options; `None` if the options are not valid.
-fn normal(part: &str, options: &OpenOptions, takes: &[OpenOption]) -> Option<String> {
-    let (name, options) = named::split(part, options).ok()?;
+/// Returns the normal form of a layer with the options in its name; `None` if the options are not valid.
+fn normal(part: &str, takes: &[OpenOption]) -> Option<String> {
+    let (name, options) = named::split(part, &OpenOptions::default()).ok()?;
     Some(named::spelled(name, &open::without_defaults(takes, &options)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_separators_are_not_other_options() {
+        let registry = Registry::builder().build();
+        let of = |name: &str, options: &OpenOptions| InstanceName::of(&registry, name, options);
+        let one = OpenOptions::default().with_own("a", "1,b=2");
+        let two = OpenOptions::default().with_own("a", "1").with_own("b", "2");
+        assert_ne!(of("log+chip", &one), of("log+chip", &two));
+        assert_eq!(of("log + chip(b=2, a=1)", &OpenOptions::default()), of("log+chip", &two));
+    }
 }
