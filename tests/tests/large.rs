@@ -1,8 +1,9 @@
 //! Tests that checking, planning and running a model takes time and memory in proportion to the model's size, whichever of its
 //! dimensions is large.
 //!
-//! Each dimension is measured at a count and at twice the count. `BB_LARGE=8` multiplies all counts, and `BB_LARGE_ONLY=ifs`
-//! measures the dimensions whose names begin so.
+//! Each dimension is measured at a count and at twice the count, and if the ratio is too large, at greater counts, too: a cost that
+//! grows too fast does so at all counts, while a model that just leaves a cache or a busy machine does so at one. `BB_LARGE=8`
+//! multiplies all counts, and `BB_LARGE_ONLY=ifs` measures the dimensions whose names begin so.
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
@@ -107,7 +108,10 @@ const BOUNDED: [&str; 6] =
 /// all that segments behind it read. `plan_bytes` bounds the memory, and a deadline the time.
 const PRODUCTS: [&str; 3] = ["host_nodes_in_a_fan", "loops_in_a_fan", "sequence_reads"];
 
-/// Measures a dimension; returns its costs if they are not in proportion.
+/// The factors of the counts at which a dimension is measured until its costs are in proportion.
+const FACTORS: [usize; 3] = [1, 2, 4];
+
+/// Measures a dimension at counts multiplied by `scale`; returns its costs if they are not in proportion.
 fn compared(dimension: &Dimension, scale: usize) -> Option<String> {
     let Dimension { name, count, model } = dimension;
     let scale = if BOUNDED.contains(name) { 1 } else { scale };
@@ -115,7 +119,7 @@ fn compared(dimension: &Dimension, scale: usize) -> Option<String> {
     let models = counts.map(model);
     let mut least = [Taken { seconds: f64::INFINITY, bytes: usize::MAX }; 2];
     let mut said = String::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let mut outcomes = Vec::new();
         for (least, model) in least.iter_mut().zip(&models) {
             let (taken, outcome) = measured(model);
@@ -285,11 +289,15 @@ fn a_model_of_twice_the_size_takes_about_twice_the_time_and_memory() {
         .iter()
         .filter(|dimension| dimension.name.starts_with(&only))
         .filter_map(|dimension| {
-            let problem = compared(dimension, scale);
-            if let Some(problem) = &problem {
-                println!("NOT LINEAR {problem}");
-            }
-            problem
+            let problems: Option<Vec<String>> = FACTORS
+                .iter()
+                .map(|factor| {
+                    let problem = compared(dimension, factor * scale)?;
+                    println!("NOT LINEAR {problem}");
+                    Some(problem)
+                })
+                .collect();
+            problems.map(|problems| problems.join("\n"))
         })
         .collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
