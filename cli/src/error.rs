@@ -112,6 +112,9 @@ pub(crate) enum Error {
     #[error("`{}` is a file; expected a folder with cases: unpack an archive of cases first, and run a model with `bb run`", sentence(.path.display()))]
     CasesInFile { path: PathBuf },
 
+    #[error("{0}")]
+    CallLimit(String),
+
     #[error("no test of the primitives has `{filter}` in its name", filter = shown(.filter))]
     NoTest { filter: String },
 

@@ -23,6 +23,40 @@ const VARIABLE: &str = "BB_CALL_SECONDS";
 /// The interval at which running calls are compared with the limit.
 const TICK: Duration = Duration::from_millis(250);
 
+/// Returns the time limit of a call in the tests of primitives: a minute, or the seconds in the environment variable `BB_CALL_SECONDS`.
+///
+/// # Errors
+///
+/// A message if the variable is set, but is not a number of seconds.
+pub fn call_limit() -> Result<Duration, String> {
+    let seconds = std::env::var(VARIABLE).map_or(Ok(SECONDS), |text| match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(seconds),
+        _ => Err(format!("{VARIABLE} is `{text}`; expected a number of seconds, at least 1")),
+    });
+    seconds.map(Duration::from_secs)
+}
+
+/// The running calls of a [`Subject`], for a thread that detects calls that hang.
+#[derive(Clone)]
+pub struct RunningCalls(pub(super) Arc<Watch>);
+
+impl RunningCalls {
+    /// Returns a message about a call that has run for longer than the limit, if there is one.
+    pub fn overdue(&self, limit: Duration) -> Option<String> {
+        let call = self.0.overdue(limit)?;
+        Some(format!(
+            "{call} has not returned within {} seconds; the environment variable {VARIABLE} sets another limit",
+            limit.as_secs()
+        ))
+    }
+}
+
+impl std::fmt::Debug for RunningCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningCalls").finish_non_exhaustive()
+    }
+}
+
 /// Runs the test of a primitive or a topic on a backend that `make` creates. `bb::conformance!` expands to calls of this function.
 ///
 /// # Panics
@@ -32,11 +66,8 @@ const TICK: Duration = Duration::from_millis(250);
 #[doc(hidden)]
 #[track_caller]
 pub fn check_case<B: Backend + 'static>(name: &'static str, make: fn() -> B, test: fn(&Subject<'_>)) {
-    let seconds = std::env::var(VARIABLE).map_or(SECONDS, |text| match text.parse() {
-        Ok(seconds) if seconds > 0 => seconds,
-        _ => panic!("{VARIABLE} is `{text}`; expected a number of seconds, at least 1"),
-    });
-    check_within(Duration::from_secs(seconds), name, make, test);
+    let limit = call_limit().unwrap_or_else(|problem| panic!("{problem}"));
+    check_within(limit, name, make, test);
 }
 
 /// Runs the test with a specified time limit for each call.
@@ -48,9 +79,9 @@ pub fn check_within<B: Backend + 'static>(
     make: fn() -> B,
     test: fn(&Subject<'_>),
 ) {
-    let watch = Arc::new(Watch::default());
+    let calls = RunningCalls(Arc::default());
     let (end, ended) = channel::<()>();
-    let shared = watch.clone();
+    let shared = calls.0.clone();
     // Panic messages contain the name of the thread.
     let title = std::thread::current().name().unwrap_or(name).to_owned();
     let _running = RunningTest::begin(&title);
@@ -64,11 +95,8 @@ pub fn check_within<B: Backend + 'static>(
         return report(Subject::new(&make()).case(name, test), name);
     };
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-        if let Some(call) = watch.overdue(limit) {
-            panic!(
-                "{call} has not returned within {} seconds; the environment variable {VARIABLE} sets another limit",
-                limit.as_secs()
-            );
+        if let Some(problem) = calls.overdue(limit) {
+            panic!("{problem}");
         }
     }
     if let Err(panic) = worker.join() {

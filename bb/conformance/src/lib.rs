@@ -29,6 +29,7 @@ mod valid_call;
 mod watch;
 
 pub use all::{Test, tests};
+pub use bounded::{RunningCalls, call_limit};
 #[doc(hidden)]
 pub use bounded::{check_case, check_within};
 pub use call::Call;

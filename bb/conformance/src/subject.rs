@@ -1,6 +1,7 @@
 //! The backend under test, and the element types that it declares.
 
 use super::Call;
+use super::bounded::RunningCalls;
 use super::hint::{TypesDeclaration, declared, hint};
 use super::host::{Value, host_numbers};
 use super::show::shown;
@@ -86,6 +87,11 @@ impl<'a> Subject<'a> {
     /// Creates a subject for a backend. Cases use all element types that the backend declares ([`Backend::types`]).
     pub fn new<B: Backend>(backend: &'a B) -> Self {
         Self::watched(backend, Arc::default())
+    }
+
+    /// Returns the running calls, for a thread that detects calls that hang.
+    pub fn running_calls(&self) -> RunningCalls {
+        RunningCalls(self.watch.clone())
     }
 
     /// Creates a subject whose running calls are recorded in `watch`, where another thread reads them.

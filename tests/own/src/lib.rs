@@ -1,5 +1,5 @@
-//! A backend that consists of one function. Like a backend under development, it prints to standard output
-//! and crashes.
+//! A backend that consists of one function. Like a backend under development, it prints to standard output,
+//! crashes and hangs.
 #![forbid(unsafe_code)]
 
 use bb::{Backend, BackendAttrs, GraphProto};
@@ -42,6 +42,10 @@ impl Own {
         if std::env::var_os("OWN_EXITS").is_some_and(|op| graph.node.iter().any(|node| op == *node.op_type()))
         {
             std::process::exit(0);
+        }
+        if std::env::var_os("OWN_HANGS").is_some_and(|op| graph.node.iter().any(|node| op == *node.op_type()))
+        {
+            std::thread::sleep(std::time::Duration::MAX);
         }
         self.engine.execute(graph, inputs, attrs)
     }

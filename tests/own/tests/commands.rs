@@ -177,3 +177,19 @@ fn the_primitives_are_tested() {
     let (status, _, err) = own(&["cases"]);
     assert_eq!(status, Some(2), "{err}");
 }
+
+/// A call that hangs ends the run. The tests before it are reported.
+#[test]
+fn a_primitive_that_hangs_is_named() {
+    let ended = Command::new(env!("CARGO_BIN_EXE_own"))
+        .args(["conformance", "--primitives", "--backend", "own", "--filter", "s"])
+        .env("OWN_HANGS", "Abs")
+        .env("BB_CALL_SECONDS", "1")
+        .output()
+        .unwrap();
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "{out}{err}");
+    assert!(err.contains("`abs(") && err.contains("has not returned within 1 seconds"), "{err}");
+    assert!(out.contains("failed abs: ended the process before it answered"), "{out}");
+    assert!(out.contains(" not run"), "{out}");
+}
