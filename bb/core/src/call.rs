@@ -100,12 +100,20 @@ fn surplus_params(op: &'static str, given: usize, left: usize) -> Result<(), Err
 ///
 /// [`Error::Results`] if the number of results is not 1.
 #[inline]
-pub fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
-    let got = outputs.len();
-    match outputs.pop() {
-        Some(one) if got == 1 => Ok(one),
-        _ => Err(Error::Results { op: op.to_owned(), expected: 1, got }),
+pub fn only<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
+    match outputs.into_inner() {
+        Ok([one]) => Ok(one),
+        Err(outputs) => only_of_list(op, outputs),
     }
+}
+
+/// Returns the only result if the results are on the heap.
+#[cold]
+fn only_of_list<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
+    let results = outputs.into_vec();
+    let [one] = <[T; 1]>::try_from(results)
+        .map_err(|results| Error::Results { op: op.to_owned(), expected: 1, got: results.len() })?;
+    Ok(one)
 }
 
 /// Expands rows of an op table into a function that calls an operation by its index.

@@ -67,15 +67,10 @@ pub type Outputs<T> = smallvec::SmallVec<[T; 1]>;
 
 /// Converts each result of an operation.
 #[inline]
-pub(crate) fn mapped<T, U>(mut results: Outputs<T>, convert: impl Fn(T) -> U) -> Outputs<U> {
-    // This fast path exists because most operations have one result, and popping it is cheaper than moving an
-    // iterator.
-    match (results.len(), results.pop()) {
-        (1, Some(only)) => Outputs::from_buf([convert(only)]),
-        (_, None) => Outputs::new(),
-        (_, Some(last)) => {
-            results.push(last);
-            results.into_iter().map(convert).collect()
-        }
+pub(crate) fn mapped<T, U>(results: Outputs<T>, convert: impl Fn(T) -> U) -> Outputs<U> {
+    // Most operations have one result, and moving it out is cheaper than moving an iterator.
+    match results.into_inner() {
+        Ok([only]) => Outputs::from_buf([convert(only)]),
+        Err(results) => results.into_iter().map(convert).collect(),
     }
 }
