@@ -80,7 +80,7 @@ pub(crate) struct Constrained {
 /// How tokens are chosen.
 #[derive(Debug, Args)]
 pub(crate) struct Sampling {
-    /// Divide logits by this before a token is drawn; 0 takes the most probable one
+    /// Divide logits by this before a token is sampled; 0 selects the most probable token
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     pub(crate) temperature: f64,
     /// Draw one of this many most probable tokens; 0 for all
