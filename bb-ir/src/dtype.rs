@@ -178,7 +178,7 @@ mod sealed {
 /// A Rust type of tensor elements whose values can be viewed as bytes.
 ///
 /// `bool` does not implement this trait, because only the bytes 0 and 1 are valid `bool`s;
-/// [`TensorData`](crate::TensorData) converts truth values one by one.
+/// [`TensorData`](crate::TensorData) converts booleans one by one.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq {
     /// The element type of tensors of `Self`.
     const DTYPE: DataType;

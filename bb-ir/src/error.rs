@@ -624,7 +624,7 @@ pub enum Error {
         got: usize,
     },
 
-    /// A truth value is neither 0 nor 1.
+    /// A boolean is neither 0 nor 1.
     #[error("element {index} of a tensor of bool is {value}; expected 0 or 1")]
     BoolByte {
         /// The index of the element, in row-major order.

@@ -16,9 +16,9 @@ use tiny::{GgufWriter, Meta, Quant, Tiny};
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// How many tokens each run makes.
+/// The number of tokens that each run generates.
 const TOKENS: usize = 24;
-/// The seed of the runs that draw tokens.
+/// The seed of the runs that sample tokens.
 const SEED: u32 = 7;
 
 fn main() -> Fallible<()> {
@@ -49,7 +49,7 @@ fn main() -> Fallible<()> {
     Ok(())
 }
 
-/// Runs a model: with the most probable tokens, up to a text, and if `draws` with tokens that are drawn.
+/// Runs a model with greedy decoding, with a stop string, and if `draws` is true also with sampling.
 fn runs_of(path: &Path, draws: bool) -> Fallible<Vec<Json>> {
     let generator = Generator::open(path, &bb::backend("cpu")?, &OpenOptions::default())?;
     let messages = [

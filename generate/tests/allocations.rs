@@ -20,7 +20,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise about `layout` holds for `System`, too.
+        // SAFETY: the caller's guarantee about `layout` holds for `System`, too.
         unsafe { System.alloc(layout) }
     }
 

@@ -72,7 +72,7 @@ fn options(tokens: usize) -> GenerateOptions {
     options
 }
 
-/// The cache doubles on the way: a sequence is longer than the room that it begins with.
+/// Generates more tokens than the initial capacity of the cache, so the cache grows during the run.
 #[test]
 fn tokens_are_the_same_however_a_prompt_is_run() {
     let file = File::of(&Tiny::default(), "chunks");
@@ -89,7 +89,7 @@ fn tokens_are_the_same_however_a_prompt_is_run() {
     let whole = run(0);
     assert_eq!(whole.len(), 60);
     assert!([1, 3, 8].into_iter().all(|chunk| run(chunk) == whole));
-    // One by one, from the definition's largest logit.
+    // Compares the first tokens with the largest logit of the reference implementation, one token at a time.
     let definition = Definition::new(&Tiny::default());
     let mut tokens = PROMPT.to_vec();
     for token in &whole[..8] {

@@ -11,7 +11,7 @@ fn numbers(json: &Json) -> Vec<u32> {
     json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap().try_into().unwrap()).collect()
 }
 
-/// The export with one decoder and the one with two give the tokens that ONNX Runtime gives, and the words that are spoken.
+/// Both exports, with a merged decoder and with two decoders, produce the tokens of ONNX Runtime and the spoken text.
 #[test]
 fn a_sound_becomes_the_tokens_of_onnx_runtime() {
     let Some(folder) = std::env::var_os("BB_WHISPER").map(PathBuf::from) else {

@@ -22,7 +22,7 @@ pub(crate) fn share(
     spawn: impl Fn(GateEntry),
 ) {
     let gate = Arc::new(Gate {
-        // SAFETY: the types differ only in a lifetime, and a raw pointer promises nothing about lifetimes.
+        // SAFETY: the types differ only in a lifetime, and a raw pointer guarantees nothing about lifetimes.
         work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),

@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct Managed(NonNull<DLManagedTensor>);
 
-// SAFETY: the caller that passed the pointer promised that any thread may read and release the tensor; a tensor that this crate
-// created owns its memory, and only reads it.
+// SAFETY: the caller that passed the pointer guaranteed that any thread may read and release the tensor; a tensor that
+// this crate created owns its memory, and only reads it.
 unsafe impl Send for Managed {}
 // SAFETY: shared references only read.
 unsafe impl Sync for Managed {}

@@ -152,7 +152,7 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
-/// Reads truth values back as 0 and 255, like a backend whose kernels write them so.
+/// Reads booleans back as 0 and 255, like a backend whose kernels write these bytes.
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]
 struct Truthy<B> {

@@ -174,7 +174,7 @@ fn version(path: &Path, other: impl Fn() -> LibraryError) -> Result<String, Libr
     if text.is_null() {
         return Err(other());
     }
-    // SAFETY: the string ends with a zero and lives as long as the library; it is copied.
+    // SAFETY: the string is NUL-terminated and lives as long as the library; it is copied.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
     // Never unload the library, because threads and state that it creates when it is loaded do not support that.
     std::mem::forget(library);

@@ -13,7 +13,7 @@ pub use versions::{OperatorVersion, history, since, versions};
 /// The newest supported version of ONNX's own operators.
 pub const NEWEST: i64 = 28;
 
-/// Returns the name of a domain in a graph, where `ai.onnx` is `""`.
+/// Returns the name that graphs use for a domain: `""` instead of `ai.onnx`, otherwise the name itself.
 pub fn domain_name(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }

@@ -65,7 +65,7 @@ impl ExternalData {
         let mut data = ExternalData::in_folder(path.parent().unwrap_or(path), limits);
         let real = |path: &Path| path.canonicalize().ok();
         let named = data.bases.first().and_then(|folder| real(folder));
-        // The resolved folder is only added if the file is not in the folder that the path names.
+        // Adds the folder of the resolved file if it differs from the folder in the path.
         if let Some(folder) = real(path).as_deref().and_then(Path::parent)
             && named.as_deref() != Some(folder)
         {

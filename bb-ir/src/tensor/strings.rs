@@ -43,12 +43,13 @@ impl TensorData {
         Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
     }
 
-    /// Returns the strings in row-major order; nothing if the elements are not strings. Invalid UTF-8 is replaced by U+FFFD.
+    /// Iterates over the strings in row-major order. The iterator is empty if the elements are not strings.
+    /// Invalid UTF-8 is replaced by U+FFFD.
     pub fn iter_str(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> + Clone {
         self.iter_bytes().map(String::from_utf8_lossy)
     }
 
-    /// Returns the bytes of the strings in row-major order; nothing if the elements are not strings.
+    /// Iterates over the bytes of the strings in row-major order. The iterator is empty if the elements are not strings.
     pub fn iter_bytes(&self) -> Strings<'_> {
         // Strings are never deferred, because the constructor has read them.
         let (DataType::String, Elements::Ready(bytes)) = (self.dtype(), &self.elements) else {

@@ -199,7 +199,8 @@ fn integers_beside_middles_become_the_nearer_float() {
     );
 }
 
-/// ONNX's evaluator and ONNX Runtime round to `f32` first. No other type takes part: a text or an integer becomes its nearest `f32`.
+/// ONNX's evaluator and ONNX Runtime round to `f32` first. A string or an integer is rounded directly to the nearest `f32`, without an
+/// intermediate type.
 #[test]
 fn powers_of_two_are_rounded_from_the_nearest_f32() {
     let [above, middle] = ["1.000000059604644775390625000000000001", "1.000000059604644775390625"];

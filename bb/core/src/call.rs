@@ -130,7 +130,7 @@ macro_rules! op_call {
         ///
         /// # Errors
         ///
-        /// The operation's own; [`Error::Operand`](crate::Error::Operand), [`Error::Surplus`](crate::Error::Surplus) or
+        /// The errors of the operation; [`Error::Operand`](crate::Error::Operand), [`Error::Surplus`](crate::Error::Surplus) or
         /// [`Error::Ir`](crate::Error::Ir) if operands or parameters do not match the row.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         pub fn $function<B: $trait + ?Sized>(

@@ -409,7 +409,8 @@ pub(crate) fn multi_head_attention(on: &Tracer, call: &Call<'_, TracedTensor>) -
     Ok(smallvec![Some(y), Some(on.identity(&h.k)?), Some(on.identity(&h.v)?)])
 }
 
-/// `RotaryEmbedding`. The position ids are one per element, or only the position id of the first element.
+/// `RotaryEmbedding`. The operand of position ids contains one id for each position of each sequence, or only the id of the
+/// first position.
 pub(crate) fn rotary_embedding(on: &Tracer, call: &Call<'_, TracedTensor>) -> OpResult {
     only(call, &["num_heads", "rotary_embedding_dim", "interleaved", "is_packed_batching", "scale"])?;
     if call.flag("is_packed_batching", false)? {

@@ -137,7 +137,7 @@ impl Styles {
         }
     }
 
-    /// Includes the parameters at the end of a segment `COD` or `COC` in the combined styles.
+    /// Merges the parameters at the end of a `COD` or `COC` segment into the combined styles.
     fn parameters(&mut self, mut of: Bytes<'_>, has_precincts: bool) -> Option<()> {
         let levels = of.number(1)?;
         self.levels = self.levels.max(u32::try_from(levels).ok().filter(|levels| *levels <= 32)?);

@@ -17,8 +17,8 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that introduced this version.
     pub since: i64,
-    /// How the version runs; unsupported if the backend refused every element type that was tried. For a lowered operator, the number of operations is the number in the call that
-    /// was tried.
+    /// How the version runs. It is unsupported if the backend refused every element type that was tried. The number of
+    /// operations of a lowered operator is counted in the call that was tried.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
     /// for the operator, and for operators that have maps as operands.

@@ -118,7 +118,7 @@ pub(super) fn touched(node: &Node) -> impl Iterator<Item = ValueId> {
     node.reads().chain(node.outputs.iter().flatten().copied())
 }
 
-/// Returns the time of each node in seconds, on a backend that has it natively.
+/// Estimates the time of each node in seconds, on a backend with native kernels for the node.
 fn own_costs(module: &Module, capabilities: &[Capabilities], sizes: &[f64]) -> Vec<f64> {
     let graph = module.graph();
     let mut costs: Vec<f64> = Vec::with_capacity(graph.nodes.len());

@@ -54,7 +54,7 @@ pub(crate) struct Continued {
     /// Answer each line of standard input, with all before it in mind
     #[arg(long, conflicts_with = "json")]
     pub(crate) chat: bool,
-    /// A file of JSON with a list of messages, as OpenAI has them
+    /// A JSON file with a list of messages in the format of OpenAI
     #[arg(long, value_name = "FILE")]
     pub(crate) messages: Option<PathBuf>,
 }
@@ -63,16 +63,16 @@ pub(crate) struct Continued {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct Constrained {
-    /// Answer with JSON as this file with a JSON schema has it
+    /// Answer with JSON that matches the JSON schema in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json_schema: Option<PathBuf>,
-    /// Answer with an object of JSON
+    /// Answer with a JSON object
     #[arg(long)]
     pub(crate) json_object: bool,
     /// Answer with a text that this regular expression matches as a whole
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub(crate) regex: Option<String>,
-    /// Answer with a text of the grammar in this file, which has the form of Lark
+    /// Answer with a text that matches the Lark grammar in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) lark: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Constrained {
 /// How tokens are chosen.
 #[derive(Debug, Args)]
 pub(crate) struct Sampling {
-    /// Divide logits by this before a token is drawn; 0 takes the most probable one
+    /// Divide logits by this before a token is sampled; 0 selects the most probable token
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     pub(crate) temperature: f64,
     /// Draw one of this many most probable tokens; 0 for all

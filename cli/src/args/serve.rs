@@ -101,7 +101,7 @@ pub(crate) struct Serve {
     /// Change a limit of models and their computations, as in --limit run_bytes=1GiB; an unknown name lists all limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
-    /// Refuse requests whose extents differ where the model gives them one name; otherwise the log has a warning
+    /// Refuse requests if two extents differ although the model gives them the same name; by default, only log a warning
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]

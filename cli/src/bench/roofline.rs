@@ -98,7 +98,7 @@ pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
         LEFT,
         WIDTH - RIGHT,
     );
-    // Kernels with almost no time may be very slow. They are drawn at the bottom, so that they do not stretch the axis.
+    // Very short kernels may have very low rates. They are drawn at the bottom, so that they do not stretch the axis.
     let floor = peaks.flops / 1e5;
     let y = Axis::around(
         least(Kernel::rate)?.max(floor),

@@ -62,7 +62,7 @@ mod unix {
     extern "C" fn crashed(signal: c_int) {
         let name = NAME.load(Ordering::Acquire);
         if !name.is_null() {
-            // SAFETY: the name ends with a zero byte, and lives until it is replaced.
+            // SAFETY: the name is NUL-terminated and lives until it is replaced.
             let name = unsafe { CStr::from_ptr(name) }.to_bytes();
             for part in [b"\nerror: the process crashed while `".as_slice(), name, b"` ran\n"] {
                 // SAFETY: `write` is allowed in a handler, and the buffer has the length. Nothing can be done if the stream is closed.

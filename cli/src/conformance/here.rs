@@ -56,7 +56,7 @@ pub(super) fn run(
     one_by_one(jobs, verdict, ended, done)
 }
 
-/// Runs jobs, each with its name. As [`run`] otherwise.
+/// Runs jobs one after another. Each job has a name. `ended` and `done` are called as in [`run`].
 pub(super) fn one_by_one<T>(
     jobs: Vec<(String, T)>,
     verdict: impl Fn(&T) -> Verdict,

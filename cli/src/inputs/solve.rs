@@ -166,8 +166,8 @@ fn determined(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<(String, Di
     }
 }
 
-/// Returns the number that makes two expressions equal if it replaces their only name. If there are a few solutions, prefers a common
-/// extent.
+/// Solves `a = b` for the only name in the two expressions. If there are a few solutions, prefers a common extent. Returns `None` if there
+/// are too many solutions, or none was found.
 fn only(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<i64> {
     let difference = |n: i64| a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?);
     let (at_0, at_1, at_2) = (difference(0)?, difference(1)?, difference(2)?);

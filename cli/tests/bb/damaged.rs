@@ -167,7 +167,7 @@ fn a_true_digest_of_external_data_lets_every_model_run() {
     }
 }
 
-/// Returns whether an error says that weights are damaged. A byte that is no truth value is found before checksums are compared.
+/// Returns whether an error says that weights are damaged. An invalid boolean is found before checksums are compared.
 fn is_found(error: &str) -> bool {
     error.contains("checksum") || error.contains("expected 0 or 1")
 }

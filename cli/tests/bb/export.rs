@@ -92,7 +92,7 @@ fn files_of_the_source_are_not_overwritten() {
     graph.initializer.push(weights.to_proto("w"));
     let from = write(&folder, "from.onnx", &proto.encode_to_vec());
     let external = export(&folder, &from, &["--external-above", "4"]);
-    // The file with the exported external data is new.
+    // The export creates the file with the external data.
     let external = external.unwrap();
     assert_eq!(std::fs::metadata(folder.join("out.onnx.data")).unwrap().len(), 12);
     std::fs::rename(&external, folder.join("named.onnx")).unwrap();

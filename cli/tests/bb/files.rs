@@ -77,7 +77,7 @@ fn field(message: &mut Vec<u8>, number: u8, mut length: u64) {
     message.push(length as u8);
 }
 
-/// Writes a model that contains the table at a multiple of 4 plus `odd` bytes, as a sparse file.
+/// Writes a model as a sparse file that contains the table. The offset of the table is a multiple of 4 plus `odd` bytes.
 fn with_inner_table(folder: &Path, odd: usize) -> String {
     // The messages are nested; the length of each precedes the bytes that the file is filled with.
     let around = |producer: &str| {

@@ -70,7 +70,7 @@ const PROOFS: usize = 64;
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) dtype: DataType,
-    /// The extents, with the rows as the first one. `None` if the rank is unknown.
+    /// The extents. The first one is the number of rows. `None` if the rank is unknown.
     pub(crate) dims: Option<Vec<Dim>>,
     pub(crate) optional: bool,
 }

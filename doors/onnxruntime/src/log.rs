@@ -37,7 +37,8 @@ impl Logger {
     /// Passes a message to the program.
     pub(crate) fn write(&self, severity: c_int, name: &CString, message: &str) {
         let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: the caller of `new` guarantees that the function may be called. The strings end with a zero and live until it returns.
+        // SAFETY: the caller of `new` guarantees that the function may be called. The strings are NUL-terminated and live until it
+        // returns.
         unsafe {
             (self.function)(
                 self.parameter,

@@ -201,7 +201,7 @@ unsafe fn make<'py>(
         extents.push(extent.map_err(|_| PyValueError::new_err("an extent is larger than NumPy's"))?);
     }
     let rank = c_int::try_from(shape.len()).map_err(|_| PyValueError::new_err("too many dimensions"))?;
-    // SAFETY: NumPy's function takes over the descriptor and copies the extents; the memory is as the caller promises.
+    // SAFETY: NumPy's function takes over the descriptor and copies the extents; the caller guarantees that the memory is valid.
     let array = unsafe {
         PY_ARRAY_API.PyArray_NewFromDescr(
             py,

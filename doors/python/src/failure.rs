@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// The phase when an error occurred, with the backend, which classifies its own errors.
+/// The phase of an error. It contains the backend if there is one, because a backend classifies its own errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Phase<'a> {
     /// Opening a backend.

@@ -23,7 +23,7 @@ impl Protocol {
 
 pub(crate) const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
 
-/// The reason why the server closes a connection or does not serve it.
+/// The reason why the server closes or rejects a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// The connection gave way to another one.
@@ -223,7 +223,7 @@ impl ServerMetrics {
         self.lost_lines.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed or not served.
+    /// Counts a connection that the server closes or rejects.
     pub(crate) fn closed(&self, protocol: Protocol, why: Closed) {
         if let Some(counter) = self.closed.get(protocol as usize).and_then(|row| row.get(why as usize)) {
             counter.fetch_add(1, Ordering::Relaxed);

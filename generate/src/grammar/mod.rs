@@ -70,7 +70,7 @@ impl Grammar {
         Ok(Grammar { compiled: Arc::new(CompiledGrammar { parser: Mutex::new(parser), vocabulary }) })
     }
 
-    /// Begins an answer of a model with this vocabulary.
+    /// Creates the matcher for one answer of a model with this vocabulary.
     pub(crate) fn matcher(&self, vocabulary: Option<&Arc<Vocabulary>>) -> Result<Matcher, Error> {
         let CompiledGrammar { parser, vocabulary: own } = &*self.compiled;
         if !vocabulary.is_some_and(|vocabulary| Arc::ptr_eq(own, vocabulary)) {

@@ -4,7 +4,7 @@ use super::*;
 
 const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, -1.0, 0.5];
 
-/// Counts how often each token is drawn in 4000 draws.
+/// Counts how often each token occurs in 4000 samples.
 fn drawn(options: &Sampling) -> [usize; 5] {
     let mut sampler = Sampler::new(&Sampling { seed: Some(7), ..options.clone() }).unwrap();
     let mut counts = [0; 5];
@@ -25,7 +25,7 @@ fn the_default_takes_the_most_probable_token_and_of_equal_ones_the_first() {
     assert_eq!(sampler.choose(&[2.0, 5.0, 5.0], &[], &[]).unwrap(), 1);
 }
 
-/// Compares the frequencies of drawn tokens with the definition, within four standard deviations.
+/// Compares the frequencies of sampled tokens with the definition, within four standard deviations.
 #[test]
 fn tokens_are_drawn_by_their_probability() {
     for temperature in [0.7, 1.0, 2.0] {

@@ -6,13 +6,13 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State};
 use std::fmt::{self, Write};
 
-/// The name of the filter that charges a computed value to the account.
+/// The name of the filter that charges the account for a computed value.
 pub(super) const KEPT: &str = "bb_kept";
-/// The name of the filter that charges the steps of a comparison with a value to the account.
+/// The name of the filter that charges the account for comparing with a value.
 pub(super) const WEIGHED: &str = "bb_weighed";
-/// The name of the filter that charges the steps of a search in a value to the account.
+/// The name of the filter that charges the account for searching a value.
 pub(super) const SEARCHED: &str = "bb_searched";
-/// The name of the filter that charges the steps of an iteration over a value to the account.
+/// The name of the filter that charges the account for iterating over a value.
 pub(super) const ITERATED: &str = "bb_iterated";
 /// The name of the filter that charges the bytes and steps of passing the elements of a list as arguments.
 pub(super) const SPREAD: &str = "bb_spread";

@@ -1,7 +1,7 @@
 //! Encodes texts of any length, with memory for one part at a time.
 //!
-//! The library takes several hundred bytes per token while it works, and it cannot be stopped. If a cut between two words does not change
-//! the result, a long text is encoded in parts. Otherwise, its tokens are counted in parts before the text is encoded as a whole.
+//! The library takes several hundred bytes per token while it works, and it cannot be stopped. If splitting between two words does not
+//! change the tokens, a long text is encoded in parts. Otherwise, its tokens are counted in parts before the text is encoded as a whole.
 
 use super::refusal::Refusal;
 use super::{Tokens, refused};
@@ -20,12 +20,12 @@ const OWN: usize = 4 << 10;
 /// A lower bound for the assumed maximum length of a token, because some tokenizers remove characters.
 const LEAST: usize = 16;
 
-/// The properties of a tokenizer that determine how a long text is cut.
+/// The properties of a tokenizer that determine how a long text is split into parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Texts {
     /// The length of the longest token, in bytes.
     pub(super) longest: usize,
-    /// Whether a text may be cut between two words without a change of the result.
+    /// Whether a text may be split between two words without changing the tokens.
     pub(super) cuts: bool,
     /// Whether the time for a text may be quadratic in its length.
     pub(super) slow: bool,

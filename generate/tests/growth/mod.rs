@@ -25,26 +25,26 @@ fn grown(bytes: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller upholds the safety contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller upholds the safety contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         grown(size);
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller upholds the safety contract.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller upholds the safety contract.
         unsafe { System.dealloc(block, layout) }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-/// Returns whether a value is as a schema has it.
+/// Returns whether a value matches a schema.
 pub(crate) fn fits(value: &Json, schema: &Json, root: &Json) -> bool {
     let Some(schema) = schema.as_object() else { return schema == &Json::Bool(true) };
     schema.iter().all(|(keyword, of)| {

@@ -181,7 +181,7 @@ impl Attention<'_> {
     /// The batch and the group exist.
     unsafe fn keys(&self, batch: usize, group: usize) -> Strided<f32> {
         let [b, g, t, d] = strides(self.k);
-        // SAFETY: the caller promises the group.
+        // SAFETY: the caller guarantees that the group is valid.
         let ptr = unsafe { floats(self.k).offset(batch.cast_signed() * b + group.cast_signed() * g) };
         Strided { ptr, row: d, col: t }
     }

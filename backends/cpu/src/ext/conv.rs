@@ -166,7 +166,7 @@ pub(super) unsafe fn convolve(
     plus: *const f32,
     out: &Results<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller upholds the safety contract of this function.
     unsafe {
         if let Some(sliding) = Sliding::new(plan) {
             return sliding.convolve(pool, x, w, plus, out);

@@ -146,7 +146,7 @@ impl Layers {
         for first in (0..plan.n).step_by(at_once) {
             let count = at_once.min(plan.n - first);
             let plan = Plan { n: count, ..plan.clone() };
-            // SAFETY: the caller promises the operands, and the buffers have room for `count` layers.
+            // SAFETY: the caller guarantees that the operands are valid; the buffers have room for `count` layers.
             unsafe {
                 self.put_together(x, first, count, planes.ptr().cast());
                 let sums = Results::plain(computed.ptr().cast());

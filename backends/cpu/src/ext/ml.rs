@@ -22,7 +22,7 @@ unsafe fn elements<T>(x: &Array) -> &[T] {
     if x.is_empty() {
         return &[];
     }
-    // SAFETY: the array has `len` contiguous elements, which live as long as it; the caller promises their type.
+    // SAFETY: the array has `len` contiguous elements, which live as long as it; the caller guarantees their type.
     unsafe { std::slice::from_raw_parts(x.ptr().cast(), x.len()) }
 }
 
@@ -117,12 +117,12 @@ impl Tables {
         };
         let &[_, targets] = self.weights.shape() else { return None };
         let members = self.members.as_ref().and_then(|members| match members.shape() {
-            // SAFETY: the caller promises the type.
+            // SAFETY: the caller guarantees the type.
             &[sets, width] => Some((unsafe { elements::<T>(members) }, sets, width)),
             _ => None,
         });
         let depth = usize::try_from(depth).unwrap_or(0);
-        // SAFETY: nodes and roots are of type `i32`, because the tables fit; for the others, the caller's promise.
+        // SAFETY: nodes and roots are of type `i32`, because the tables fit; for the others, the caller's guarantee.
         Some(unsafe {
             Forest {
                 nodes: elements::<i32>(&self.nodes).as_chunks().0,
@@ -257,7 +257,7 @@ impl bb::ext::Ml for Cpu {
 unsafe fn distances<T: Float>(on: &Cpu, a: &Array, b: &Array, extents: [usize; 3]) -> Result<Array> {
     let [n, m, columns] = extents;
     let (a, b) = (dense(on.pool(), a)?, dense(on.pool(), b)?);
-    // SAFETY: the caller promises the type.
+    // SAFETY: the caller guarantees the type.
     let (a_elements, b_elements) = unsafe { (elements::<T>(&a), elements::<T>(&b)) };
     let room = m.div_ceil(distance::WIDTH) * distance::WIDTH * columns;
     let mut packed = bb::ir::memory::filled("squared_distances", T::default(), room)?;

@@ -198,7 +198,7 @@ impl VectorLoop for Fold<'_> {
     fn run<const FMA: bool>(self) {
         let Plan { plane: Plane { rows, cols, .. }, filters, .. } = self.plan;
         let mut pace = Pace::new();
-        // SAFETY: the maker of this value promises that the products are there, and room for the line and the results.
+        // SAFETY: the maker of this value guarantees that the products are valid and there is room for the line and the results.
         unsafe {
             let line = std::slice::from_raw_parts_mut(self.line, self.pitch * cols.stride);
             for filter in 0..*filters {

@@ -47,17 +47,17 @@ mod x86 {
                 #[inline(always)]
                 unsafe fn max(self, other: Self) -> Self {
                     let ($x, $y) = (self.0, other.0);
-                    // SAFETY: the trait's callers promise the instruction set.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available.
                     Self(unsafe { $max })
                 }
                 #[inline(always)]
                 unsafe fn div(self, other: Self) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available.
                     Self(unsafe { $div(self.0, other.0) })
                 }
                 #[inline(always)]
                 unsafe fn alternate($p: *const f32) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and the elements.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the elements are valid.
                     Self(unsafe { $alternate })
                 }
             }

@@ -82,7 +82,7 @@ impl<T> Strided<T> {
     /// Row `i` is in the same allocation as `ptr`.
     pub(crate) const unsafe fn at_row(self, i: usize) -> Self {
         Self {
-            // SAFETY: the caller promises that the row is in the allocation.
+            // SAFETY: the caller guarantees that the row is in the allocation.
             ptr: unsafe { self.ptr.offset(self.row * i.cast_signed()) },
             ..self
         }

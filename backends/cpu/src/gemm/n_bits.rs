@@ -76,7 +76,7 @@ impl Column<'_> {
     /// The column has the block.
     #[inline(always)]
     unsafe fn step(&self, block: usize) -> [f32; 2] {
-        // SAFETY: the caller promises the block.
+        // SAFETY: the caller guarantees that the block is valid.
         unsafe {
             let zero = match self.zeros {
                 Zeros::One(zero) => zero,
@@ -131,7 +131,7 @@ impl Widened for Portable<f32> {
     }
     #[inline(always)]
     unsafe fn halves(from: *const u8, [zero, scale]: [f32; 2]) -> [Self; 2] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         let bytes = unsafe { from.cast::<[u8; 8]>().read() };
         let [mut low, mut high] = [[0f32; 8]; 2];
         for ((low, high), byte) in low.iter_mut().zip(&mut high).zip(bytes) {
@@ -142,7 +142,7 @@ impl Widened for Portable<f32> {
     }
     #[inline(always)]
     unsafe fn bytes(from: *const u8, [zero, scale]: [f32; 2]) -> Self {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         let bytes = unsafe { from.cast::<[u8; 8]>().read() };
         let mut numbers = [0f32; 8];
         for (number, byte) in numbers.iter_mut().zip(bytes) {
@@ -163,12 +163,12 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn step([zero, scale]: [f32; 2]) -> [__m256; 2] {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { [_mm256_set1_ps(zero), _mm256_set1_ps(scale)] }
         }
         #[inline(always)]
         unsafe fn halves(from: *const u8, [zero, scale]: [__m256; 2]) -> [Self; 2] {
-            // SAFETY: the trait's callers promise the instruction set and eight bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and eight bytes are valid.
             unsafe {
                 let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
                 let low = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
@@ -181,7 +181,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn bytes(from: *const u8, [zero, scale]: [f32; 2]) -> Self {
-            // SAFETY: the trait's callers promise the instruction set and eight bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and eight bytes are valid.
             unsafe {
                 let x = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())));
                 Self(_mm256_mul_ps(_mm256_sub_ps(x, _mm256_set1_ps(zero)), _mm256_set1_ps(scale)))
@@ -195,7 +195,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn step([zero, scale]: [f32; 2]) -> __m512 {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe {
                 let all = _mm512_set_ps(
                     15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0,
@@ -205,8 +205,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn halves(from: *const u8, table: __m512) -> [Self; 2] {
-            // SAFETY: the trait's callers promise the instruction set and 16 bytes. The low four bits of a lane are an
-            // index of the table.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and 16 bytes are valid. The
+            // low four bits of a lane are an index of the table.
             unsafe {
                 let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
                 let high = _mm512_srli_epi32::<4>(bytes);
@@ -215,7 +215,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn bytes(from: *const u8, [zero, scale]: [f32; 2]) -> Self {
-            // SAFETY: the trait's callers promise the instruction set and 16 bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and 16 bytes are valid.
             unsafe {
                 let x = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())));
                 Self(_mm512_mul_ps(_mm512_sub_ps(x, _mm512_set1_ps(zero)), _mm512_set1_ps(scale)))

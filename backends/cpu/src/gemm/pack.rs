@@ -134,7 +134,7 @@ impl<T: Number> VectorLoop for Copy<T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // SAFETY: only `panel` creates this value, and its callers promise that the operands cover it.
+        // SAFETY: only `panel` creates this value, and its callers guarantee that the operands cover it.
         unsafe {
             match (self.x.col == 1 && self.width == self.panel, self.panel) {
                 (true, 32) => self.whole::<32>(),

@@ -255,8 +255,8 @@ mod x86 {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
 
-            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to all elements that
-            // are read or written.
+            // SAFETY of every body: the callers of the trait's functions guarantee that the instruction set is
+            // available and pointers to all elements that are read or written are valid.
             impl Vector for $name {
                 type Item = $item;
                 type Mask = $mask;
@@ -266,69 +266,69 @@ mod x86 {
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $zero() })
                 }
                 #[inline(always)]
                 unsafe fn splat(from: *const $item) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $splat(*from) })
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $item) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $load(from.cast::<$cast>()) })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $item) {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     unsafe { $store(to.cast::<$cast>(), self.0) }
                 }
                 #[inline(always)]
                 unsafe fn mask($n: usize) -> $mask {
                     #[allow(unused_unsafe, reason = "some masks are plain arithmetic")]
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     unsafe {
                         $make
                     }
                 }
                 #[inline(always)]
                 unsafe fn load_some($p: *const $item, $m: $mask) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $load_some })
                 }
                 #[inline(always)]
                 unsafe fn store_some(self, $q: *mut $item, $k: $mask) {
                     let $v = self.0;
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     unsafe { $store_some }
                 }
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $add(self.0, other.0) })
                 }
                 #[inline(always)]
                 unsafe fn mul_add(self, a: Self, b: Self) -> Self {
                     let ($s, $a, $b) = (self.0, a.0, b.0);
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $mul_add })
                 }
                 $(#[inline(always)]
                 unsafe fn mul(self, other: Self) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $mul(self.0, other.0) })
                 }
                 // The instructions return their second operand if either is NaN or if they are equal, so NaN lanes stay
                 // NaN.
                 #[inline(always)]
                 unsafe fn within(self, [low, high]: [Self; 2]) -> Self {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     Self(unsafe { $min(high.0, $max(low.0, self.0)) })
                 })?
                 $(#[inline(always)]
                 unsafe fn total(self) -> $item {
-                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the pointers are valid.
                     unsafe { $total(self.0) }
                 })?
             }

@@ -151,7 +151,8 @@ impl<T: Term> VectorLoop for Steps<'_, T> {
         let Lanes { count, strides: [across, _], .. } = *self.lanes;
         let mut first = 0;
         while first < count {
-            // SAFETY: only `along` creates this value, and its callers promise the elements and the room.
+            // SAFETY: only `along` creates this value, and its callers guarantee that the elements are valid and there is enough
+            // room.
             first += unsafe {
                 match (count - first, across) {
                     (LANES.., 1) => self.neighbours::<LANES>(first),
@@ -282,7 +283,7 @@ unsafe fn along<T: Term>(
         let steps = STEPS.min(extent - done);
         pace.step(steps * count);
         let at = if reverse { extent - 1 - done } else { done } * inner;
-        // SAFETY: the steps are some of the dimension, whose elements the caller promises.
+        // SAFETY: the steps are some of the dimension, whose elements the caller guarantees.
         let (out, x) = unsafe { (out.add(at), x.add(at)) };
         dispatch(Steps { lanes: &mut lanes, out, x, count: steps });
     }

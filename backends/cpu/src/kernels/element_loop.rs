@@ -39,8 +39,7 @@ pub(super) unsafe fn slices<'a, T, U, const N: usize>(
     operands: [*const u8; N],
     n: usize,
 ) -> (&'a mut [U], [&'a [T]; N]) {
-    // SAFETY: the caller promises `n` elements each, that no result overlaps an operand, and that any bytes are a valid
-    // result.
+    // SAFETY: the caller guarantees `n` elements each, that no result overlaps an operand, and that any bytes are a valid result.
     unsafe {
         let out = std::slice::from_raw_parts_mut(out.cast::<U>(), n);
         (out, operands.map(|x| std::slice::from_raw_parts(x.cast::<T>(), n)))
@@ -130,7 +129,7 @@ pub(super) unsafe fn plain<T: Copy, const N: usize>(
     f: impl Fn([T; N]) -> T,
 ) {
     for i in 0..n {
-        // SAFETY: the caller promises `n` elements each.
+        // SAFETY: the caller guarantees `n` elements each.
         unsafe { out.cast::<T>().add(i).write(f(operands.map(|x| *x.cast::<T>().add(i)))) }
     }
 }

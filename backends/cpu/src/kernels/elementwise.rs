@@ -229,11 +229,11 @@ pub(crate) unsafe fn any_zero(size: usize, x: *const u8, stride: isize, n: usize
     unsafe fn any<T: Number>(x: *const u8, stride: isize, n: usize) -> bool {
         let zero = T::default();
         if stride == size_of::<T>().cast_signed() {
-            // SAFETY: the caller promises the elements, which are contiguous.
+            // SAFETY: the caller guarantees that the elements are valid; they are contiguous.
             let x = unsafe { std::slice::from_raw_parts(x.cast::<T>(), n) };
             return x.chunks(256).any(|chunk| chunk.iter().fold(false, |any, &v| any | (v == zero)));
         }
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the caller guarantees that the elements are valid.
         (0..n.cast_signed()).any(|i| unsafe { *x.offset(i * stride).cast::<T>() } == zero)
     }
     // SAFETY: this function has the same contract.

@@ -217,7 +217,7 @@ impl<T: Ordered> VectorLoop for ExtremumColumns<'_, T> {
         let mut pace = Pace::new();
         for line in 0..lines {
             pace.step(out.len());
-            // SAFETY: the creator of this value promises the lines.
+            // SAFETY: the creator of this value guarantees that the lines are valid.
             let x = unsafe { std::slice::from_raw_parts(x.add(line as usize * stride), out.len()) };
             // With a constant length, the loop needs no scalar remainder.
             match <&[T; COLUMNS]>::try_from(x) {

@@ -46,7 +46,7 @@ unsafe fn turns<T: Copy, const N: usize, const JOIN: bool>(
     for first in (0..cols).step_by(STRETCH / N) {
         let cols = (cols - first).min(STRETCH / N);
         pace.step(cols * N);
-        // SAFETY: the caller promises the elements of these columns.
+        // SAFETY: the caller guarantees that the elements of these columns are valid.
         let (apart, joined) = unsafe { (apart.add(first), joined.add(first * N)) };
         dispatch(Turns::<T, N, JOIN> { cols, apart, row, joined });
     }
@@ -67,7 +67,7 @@ impl<T: Copy, const N: usize, const JOIN: bool> VectorLoop for Turns<T, N, JOIN>
     fn run<const FMA: bool>(self) {
         for j in 0..self.cols {
             for i in 0..N {
-                // SAFETY: the creator of this value promises the elements of these columns.
+                // SAFETY: the creator of this value guarantees that the elements of these columns are valid.
                 unsafe {
                     let (apart, joined) = (self.apart.add(i * self.row + j), self.joined.add(j * N + i));
                     if JOIN {

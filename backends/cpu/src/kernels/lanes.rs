@@ -69,7 +69,7 @@ pub(crate) mod x86 {
             $(
                 #[inline(always)]
                 unsafe fn $name(self $(, $x: Self)*) -> Self {
-                    // SAFETY: the caller promises the instruction set.
+                    // SAFETY: the caller guarantees that the instruction set is available.
                     Self(unsafe { $result(self.0 $(, $x.0)*) })
                 }
             )*
@@ -150,27 +150,27 @@ pub(crate) mod x86 {
         // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max_number(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_max_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn min_number(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_min_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_setzero_ps() })
         }
         #[inline(always)]
         unsafe fn splat(x: f32) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_set1_ps(x) })
         }
         #[inline(always)]
         unsafe fn unzip(self, other: Self) -> (Self, Self) {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
                 let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
@@ -180,7 +180,7 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn zip(self, other: Self) -> (Self, Self) {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
                 let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
@@ -190,18 +190,18 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn neg(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
         }
         #[inline(always)]
         unsafe fn abs(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), self.0) })
         }
         // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
                 Self(_mm512_mask_mov_ps(_mm512_max_ps(other.0, self.0), is_nan, other.0))
@@ -209,7 +209,7 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn min(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
                 Self(_mm512_mask_mov_ps(_mm512_min_ps(other.0, self.0), is_nan, other.0))
@@ -217,12 +217,12 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn round_f16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
         }
         #[inline(always)]
         unsafe fn round_bf16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let bits = _mm512_castps_si512(self.0);
                 let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
@@ -271,27 +271,27 @@ pub(crate) mod x86 {
         // The instruction returns its second operand if either is NaN or if they are equal, so `self` is passed second.
         #[inline(always)]
         unsafe fn max_number(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_max_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn min_number(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_min_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_setzero_ps() })
         }
         #[inline(always)]
         unsafe fn splat(x: f32) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_set1_ps(x) })
         }
         #[inline(always)]
         unsafe fn unzip(self, other: Self) -> (Self, Self) {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 // Shuffles the halves of the vectors separately, and then puts the quarters in order.
                 let even = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, other.0));
@@ -302,7 +302,7 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn zip(self, other: Self) -> (Self, Self) {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let low = _mm256_unpacklo_ps(self.0, other.0);
                 let high = _mm256_unpackhi_ps(self.0, other.0);
@@ -314,17 +314,17 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn neg(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)) })
         }
         #[inline(always)]
         unsafe fn abs(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
         }
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
                 Self(_mm256_blendv_ps(_mm256_max_ps(other.0, self.0), other.0, is_nan))
@@ -332,7 +332,7 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn min(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
                 Self(_mm256_blendv_ps(_mm256_min_ps(other.0, self.0), other.0, is_nan))
@@ -340,12 +340,12 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn round_f16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             Self(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
         }
         #[inline(always)]
         unsafe fn round_bf16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
+            // SAFETY: the caller guarantees that the instruction set is available.
             unsafe {
                 let bits = _mm256_castps_si256(self.0);
                 let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));

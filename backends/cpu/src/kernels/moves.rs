@@ -26,7 +26,7 @@ pub(crate) unsafe fn line(
     ///
     /// Same as for [`line`], with elements of type `T`.
     unsafe fn each<T: Copy>(n: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize) {
-        // SAFETY: the caller promises the elements and the room, and no access here needs an alignment.
+        // SAFETY: the caller guarantees that the elements are valid and there is enough room; no access here needs an alignment.
         unsafe {
             let (size, n) = (size_of::<T>().cast_signed(), n.cast_signed());
             let read = |i: isize| src.offset(i * src_step).cast::<T>().read_unaligned();
@@ -75,7 +75,7 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
         if let Some(first) = part.first_mut() {
             first.extent = to - from;
         }
-        // SAFETY: the caller promises an element at every index of `dims`; each part has its own elements.
+        // SAFETY: the caller guarantees an element at every index of `dims`; each part has its own elements.
         unsafe { copy_part(&mut part, size, dst.offset(d), src.offset(s)) }
     });
 }
@@ -128,7 +128,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             for_each_index(outer, |index| {
                 let (dst, src) = at(index);
                 pace.step(rows * cols);
-                // SAFETY: the caller promises an element at every index of `dims`.
+                // SAFETY: the caller guarantees an element at every index of `dims`.
                 unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
             });
         }
@@ -144,7 +144,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
                         let first = done.cast_signed();
                         let (dst, src) = at([from[0] + first * d, from[1] + first * s]);
                         pace.step(n);
-                        // SAFETY: the caller promises an element at every index of `dims`.
+                        // SAFETY: the caller guarantees an element at every index of `dims`.
                         unsafe { line(size, n, dst, d * width, src, s * width) };
                         done += n;
                     }
@@ -169,7 +169,7 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
     unsafe fn each<T: Copy>(at: &[usize], base: *const u8, step: isize, out: *mut u8) {
         let out = out.cast::<T>();
         for (i, &at) in at.iter().enumerate() {
-            // SAFETY: the caller promises a run at each index, and no access here needs an alignment.
+            // SAFETY: the caller guarantees a run at each index, and no access here needs an alignment.
             unsafe {
                 let run = base.offset(at.cast_signed() * step).cast::<T>();
                 out.add(i).write_unaligned(run.read_unaligned());
@@ -236,7 +236,7 @@ pub(crate) unsafe fn pick_columns(
                 let base = base.wrapping_offset(at.cast_signed() * step);
                 let out = out.wrapping_add(column);
                 for i in first..last {
-                    // SAFETY: the caller promises an element of each row, and no access here needs an alignment.
+                    // SAFETY: the caller guarantees an element of each row, and no access here needs an alignment.
                     unsafe {
                         let x = base.offset(i.cast_signed() * row).read_unaligned();
                         out.add(i * columns).write_unaligned(x);

@@ -163,7 +163,7 @@ impl RowFunction for LayerNorm {
     #[inline(always)]
     fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
         let moments = Moments::of(x, self.epsilon);
-        // SAFETY: the creator of this value promises a row each, unless the bias is null.
+        // SAFETY: the creator of this value guarantees a row each, unless the bias is null.
         let row = |from: Shared<*const f32>| unsafe { std::slice::from_raw_parts(from.get(), x.len()) };
         let operands = out.iter_mut().zip(x).zip(row(self.scale));
         if self.bias.get().is_null() {
@@ -207,7 +207,7 @@ impl RowFunction for InstanceNorm {
     #[inline(always)]
     fn row<const FMA: bool>(self, i: usize, out: &mut [f32], x: &[f32]) {
         let moments = Moments::of(x, self.epsilon);
-        // SAFETY: the creator of this value promises an element for each row, unless the bias is null.
+        // SAFETY: the creator of this value guarantees an element for each row, unless the bias is null.
         let scale = unsafe { *self.scale.get().add(i) };
         if self.bias.get().is_null() {
             out.iter_mut().zip(x).for_each(|(out, &x)| *out = moments.normal(x) * scale);
@@ -248,7 +248,7 @@ impl RowFunction for RmsNorm {
     fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
         let mean = sum(x, |x| x * x) / x.len() as f64;
         let inverse = (1.0 / (mean + self.epsilon).sqrt()) as f32;
-        // SAFETY: the creator of this value promises a row.
+        // SAFETY: the creator of this value guarantees a row.
         let scale = unsafe { std::slice::from_raw_parts(self.scale.get(), x.len()) };
         for ((out, &x), &scale) in out.iter_mut().zip(x).zip(scale) {
             *out = x * inverse * scale;

@@ -170,7 +170,7 @@ pub(crate) fn rows<const N: usize>(rows: Rows<'_, impl Fn(usize) -> f32, impl Fn
 ///
 /// The numbers are within the range of `i32`.
 pub(crate) unsafe fn whole(out: &mut [i32], x: &[f32], plus: i32) {
-    // SAFETY: the caller promises the range.
+    // SAFETY: the caller guarantees that each float is in the range of `i32`.
     dispatch(Each { out, x, f: |v: f32| unsafe { v.to_int_unchecked::<i32>() }.wrapping_add(plus) });
 }
 

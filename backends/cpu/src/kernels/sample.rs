@@ -178,7 +178,7 @@ impl VectorLoop for SampleRange<'_> {
         let SampleRange { entry, dims, .. } = self;
         for first in (self.from..self.to).step_by(TOGETHER) {
             let n = (self.to - first).min(TOGETHER);
-            // SAFETY: the creator of this value promises `dims.len()` numbers for each position.
+            // SAFETY: the creator of this value guarantees `dims.len()` numbers for each position.
             let grid =
                 unsafe { std::slice::from_raw_parts(entry.grid.add(first * dims.len()), n * dims.len()) };
             let mut taps = Taps {
@@ -190,7 +190,7 @@ impl VectorLoop for SampleRange<'_> {
                 taps.add(along, i, dims.len(), grid);
             }
             let nearest = dims.iter().all(|along| along.sampling.nearest);
-            // SAFETY: the creator of this value promises the planes and the room.
+            // SAFETY: the creator of this value guarantees that the planes are valid and there is enough room.
             unsafe {
                 match (nearest, dims.len()) {
                     (true, _) => entry.sample::<1>(&taps, first, n),
@@ -261,7 +261,7 @@ pub(crate) unsafe fn sample(
         let (x, grid, out) = shared.get();
         for part in from..to {
             let (entry, from) = (part / parts, part % parts * TOGETHER);
-            // SAFETY: the caller promises these elements.
+            // SAFETY: the caller guarantees that these elements are valid.
             let entry = unsafe {
                 BatchEntry {
                     x: x.add(entry * channels * size),

@@ -20,7 +20,8 @@ impl VectorLoop for Widen {
     fn run<const FMA: bool>(self) {
         let Widen { extents: [count, size], to, from: (from, stride), scales: (scales, apart) } = self;
         for i in 0..count {
-            // SAFETY: the function that creates this value promises the rows, the scales and the room.
+            // SAFETY: the function that creates this value guarantees that the rows and the scales are valid and there is enough
+            // room.
             let (scale, x, to) = unsafe {
                 (
                     *scales.add(i * apart),

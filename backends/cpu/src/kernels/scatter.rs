@@ -111,7 +111,7 @@ joins! {
     All: Bits, |a, b| a.and(b);
 }
 
-/// Truth values, as bytes.
+/// Booleans, as bytes.
 trait Bits: Copy {
     fn or(self, other: Self) -> Self;
     fn and(self, other: Self) -> Self;
@@ -135,8 +135,8 @@ impl Bits for u8 {
 unsafe fn replace<T: Copy>(at: &[usize], run: usize, from: *const u8, to: *mut u8) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for (i, &at) in at.iter().enumerate() {
-        // SAFETY: the caller promises the updates and the elements. Single elements are moved directly, because a copy
-        // of variable length is a call.
+        // SAFETY: the caller guarantees that the updates and the elements are valid. Single elements are moved
+        // directly, because a copy of variable length is a call.
         unsafe {
             if run == 1 {
                 to.add(at).write_unaligned(from.add(i).read_unaligned());
@@ -175,7 +175,7 @@ impl<T: Copy, J: Join<T>> VectorLoop for Run<'_, T, J> {
 unsafe fn combine<T: Copy, J: Join<T>>(at: &[usize], run: usize, from: *const u8, to: *mut u8) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for (i, &at) in at.iter().enumerate() {
-        // SAFETY: the caller promises the updates and the elements.
+        // SAFETY: the caller guarantees that the updates and the elements are valid.
         unsafe {
             if run == 1 {
                 let to = to.add(at);

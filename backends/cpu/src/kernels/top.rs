@@ -196,7 +196,7 @@ impl<T: Ordered> VectorLoop for RankedRows<'_, T> {
             self.collected.row(x, &mut pace);
             for &(_, position) in self.collected.sorted(&mut pace) {
                 let value = x.get(position as usize).copied().unwrap_or_default();
-                // SAFETY: the creator of this value promises room for the first `k` elements of each row.
+                // SAFETY: the creator of this value guarantees room for the first `k` elements of each row.
                 unsafe {
                     self.values.add(written).write(value);
                     self.positions.add(written).write(i64::from(position));

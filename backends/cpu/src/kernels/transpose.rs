@@ -52,7 +52,7 @@ pub(crate) unsafe fn transpose(
             for top in (0..rows).step_by(BLOCK) {
                 let end = rows.min(top + BLOCK);
                 pace.step(BLOCK * BLOCK);
-                // SAFETY: the block is in the matrix that the caller promises.
+                // SAFETY: the block is in the matrix that the caller guarantees.
                 unsafe {
                     let dst = dst.add((left * dst_row + top) * size);
                     let src = src.add((top * src_row + left) * size);
@@ -93,8 +93,8 @@ struct SquareKernel {
 fn forms(size: usize, level: Level) -> &'static [SquareKernel] {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY of each: processors of this level have the instructions. Callers of a kernel promise a whole square in
-        // both matrices, with elements of the size that the kernel moves.
+        // SAFETY of each: processors of this level have the instructions. Callers of a kernel guarantee a whole square
+        // in both matrices, with elements of the size that the kernel moves.
         const SIXTEEN: SquareKernel = SquareKernel {
             side: 16,
             run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
@@ -143,7 +143,7 @@ unsafe fn squares<const SOURCE: bool>(
     src: *const u8,
     src_row: usize,
 ) {
-    // SAFETY: the elements are in the matrices that the caller promises.
+    // SAFETY: the elements are in the matrices that the caller guarantees.
     let at = |i: usize, j: usize| unsafe {
         (dst.add((j * dst_row + i) * size), src.add((i * src_row + j) * size))
     };

@@ -139,7 +139,7 @@ impl PlaneOperand {
     unsafe fn gather(&self, [rows, cols]: [usize; 2], dst: *mut u8) {
         let &PlaneOperand { ptr, row, col, size } = self;
         let width = size.cast_signed();
-        // SAFETY: the caller promises the elements and the room; each copy has its own part of both.
+        // SAFETY: the caller guarantees that the elements are valid and there is enough room; each copy has its own part of both.
         unsafe {
             if rows > 1 && cols > 1 && row == width && col > 0 {
                 // The columns are contiguous, so this is a transposition.
@@ -186,7 +186,7 @@ pub(crate) unsafe fn walk<const N: usize>(
     });
     let extents = [rows.extent, cols.extent];
     if outer.is_empty() {
-        // SAFETY: the caller promises the elements of this plane and the room.
+        // SAFETY: the caller guarantees that the elements of this plane are valid and there is enough room.
         return unsafe { walk_plane(kernel, extents, out, plane) };
     }
     let mut out = out;
@@ -197,7 +197,7 @@ pub(crate) unsafe fn walk<const N: usize>(
         for (i, operand) in operands.iter_mut().enumerate() {
             operand.ptr = operand.ptr.wrapping_offset(bytes(i, at));
         }
-        // SAFETY: the caller promises the elements of this plane, and the results are written one after another.
+        // SAFETY: the caller guarantees that the elements of this plane are valid; the results are written one after another.
         unsafe { walk_plane(kernel, extents, out, operands) };
         out = out.wrapping_add(rows.extent * cols.extent * kernel.result);
     });
@@ -248,7 +248,7 @@ unsafe fn walk_rows<const N: usize>(
     operands: [PlaneOperand; N],
 ) {
     if kernel.half.is_none() && rows == 1 && (cols == 1 || operands.iter().all(PlaneOperand::contiguous)) {
-        // SAFETY: the elements are contiguous, and the caller promises the rest.
+        // SAFETY: the elements are contiguous, and the caller guarantees the rest.
         return unsafe { (kernel.run)(out, operands.map(|x| x.ptr), cols) };
     }
     // SAFETY: this function has the same contract.

@@ -160,7 +160,7 @@ unsafe fn results_into<const N: usize>(
         return Ok(true);
     }
     let Some(room) = out.sole_room() else { return Ok(false) };
-    // SAFETY: the caller promises the operands. `room` belongs to `out` only, so it overlaps no operand.
+    // SAFETY: the caller guarantees that the operands are valid. `room` belongs to `out` only, so it overlaps no operand.
     pool.run(|| unsafe { walk(kernel, dims, room, operands) })?;
     Ok(true)
 }
@@ -190,7 +190,7 @@ pub(super) unsafe fn results<const N: usize>(
     dims: &[Dim<N>],
     operands: [*const u8; N],
 ) -> Result<Array> {
-    // SAFETY: the caller promises the operands. The memory is new, and has room for all results.
+    // SAFETY: the caller guarantees that the operands are valid. The memory is new, and has room for all results.
     made(pool, dtype, shape, |out| unsafe { walk(kernel, dims, out, operands) })
 }
 
@@ -215,7 +215,7 @@ unsafe fn dense_results<const N: usize>(
     }
     // For a small number of elements, calling the kernel directly costs less than a walk over dimensions.
     let mut storage = room(pool, dtype, len)?;
-    // SAFETY: the caller promises the operands. The memory is new, and has room for all results.
+    // SAFETY: the caller guarantees that the operands are valid. The memory is new, and has room for all results.
     unsafe { (kernel.run)(storage.room(), operands, len) };
     Ok(Array::dense(dtype, Shape::from_slice(shape), len, storage))
 }

@@ -179,8 +179,8 @@ fn write(
     let mut inside = false;
     let result = made(pool, dtype, Shape::from_slice(data.shape()), |out| {
         let mut from = updates.ptr();
-        // SAFETY: the result has room for the operand. Positions are those of runs of the result, for each of which there is
-        // a run of updates.
+        // SAFETY: the result has room for the elements of the operand. Each selected position begins a run of the result, and
+        // `updates` has a run for each position.
         unsafe {
             copy_to(data, out, &strides);
             inside = selection.places(indices, |at, run| {

@@ -80,7 +80,7 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
     let dims = collapse(
         x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim { extent, strides: [d, s] }),
     );
-    // SAFETY: `x` has an element at each of its indices; the caller promises the room in `dst`.
+    // SAFETY: `x` has an element at each of its indices; the caller guarantees the room in `dst`.
     unsafe { moves::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
 }
 

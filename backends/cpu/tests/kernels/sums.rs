@@ -134,7 +134,8 @@ fn products<B: Backend>(on: &B, shapes: &[[usize; 3]], units: f64) {
     }
 }
 
-/// Extents with few rows and columns, which are computed in place, and with many, which are computed in blocks.
+/// The extents `[m, k, n]` of matrix products with a large `k`. Products with few rows and columns are computed in place, and the
+/// others in blocks.
 const DEEP: [[usize; 3]; 9] = [
     [1, 1 << 22, 1],
     [1, 1 << 19, 7],

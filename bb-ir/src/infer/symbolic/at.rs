@@ -142,7 +142,8 @@ impl<'a> NodeFacts<'a> {
         Some(entries.map(|e| e.formula().map_or(Dim::Unknown, |f| Dim::from(f.clone()))).collect())
     }
 
-    /// Returns an unknown extent for each element of an operand that contains extents.
+    /// Returns unknown extents, one for each element of an operand that is a list of extents. Returns `None` if the length
+    /// of the list is not known or is above 64.
     pub fn open_extents(self, input: usize) -> Option<Vec<Dim>> {
         match self.dims(input)? {
             [Dim::Known(rank)] if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),

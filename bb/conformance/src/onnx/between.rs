@@ -19,7 +19,7 @@ use bb_ir::{DataType, TensorData};
 /// | `bf16` | 2^-5 | 2^-6 |
 /// | floats of 8 bits and less | 2^-2 | 2^-4 |
 /// | integers of 8 bits and less | none | none; but neighbours are alike, because floats that differ may round to either |
-/// | other integers, truth values, strings | none | none |
+/// | other integers, booleans, strings | none | none |
 ///
 /// # Examples
 ///

@@ -118,7 +118,7 @@ impl Tolerance {
     /// The tolerance for elements that must be equal.
     const NONE: Tolerance = Tolerance { relative: 0.0, absolute: 0.0 };
 
-    /// Returns the tolerance for an element type. ONNX's tolerance is for rounding errors, so that integers, truth values and
+    /// Returns the tolerance for an element type. ONNX's tolerance is for rounding errors, so that integers, booleans and
     /// strings must be equal, unless the caller chose another tolerance. The relative tolerance of bfloat16 is at least 2^-6.
     fn for_type(self, dtype: DataType) -> Tolerance {
         use DataType::{Bool, I2, I4, U2, U4};
@@ -141,8 +141,8 @@ impl Tolerance {
 
 /// Compares an output with the expected one, as ONNX's own test runner does.
 ///
-/// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6. Unlike ONNX's runner, the default tolerance accepts no
-/// difference of integers and truth values.
+/// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6. Unlike ONNX's runner, the default tolerance
+/// requires integers and booleans to be equal.
 ///
 /// # Errors
 ///
@@ -273,7 +273,7 @@ fn place(index: usize, shape: &[usize]) -> Box<[usize]> {
     places.into()
 }
 
-/// Returns a tensor of one of the few element types that [`elements`] reads: bytes for truth values, 64 bits for numbers, the
+/// Returns a tensor of one of the few element types that [`elements`] reads: bytes for booleans, 64 bits for numbers, the
 /// parts of complex numbers.
 fn widened(x: &TensorData) -> Result<TensorData, bb_ir::Error> {
     let to = |dtype| cast(x, dtype, Rounding::default());

@@ -83,8 +83,8 @@ fn taken_types(op: Primitive, operand: usize) -> String {
     }
 }
 
-/// Checks the error for undeclared types. It must name the operation that refused the type: `constant` if the type is an
-/// operand's type.
+/// Checks the error of a call with types that the backend does not declare. If `constant` refuses
+/// an operand because of its type, the error must name `constant`. Otherwise the call must fail, and the error must name its operation.
 #[track_caller]
 fn unclaimed(on: &Subject<'_>, call: &Call) {
     let others: Vec<DataType> = call.types().into_iter().filter(|dtype| !on.supports(&[*dtype])).collect();

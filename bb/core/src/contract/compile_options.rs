@@ -92,7 +92,7 @@ impl CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
 
-    /// Returns the flag that the default `compile` of this backend sets, if only an overridden `compile` may serve the call.
+    /// Returns the flag `reached` of [`asking`](Self::asking) if only an overridden `compile` of this backend may serve the call.
     pub(crate) fn asking_about<B: ?Sized>(&self, on: &B) -> Option<&Arc<AtomicBool>> {
         self.asking.as_ref().filter(|(_, place)| *place == BackendPlace::of(on)).map(|(reached, _)| reached)
     }

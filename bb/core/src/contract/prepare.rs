@@ -96,7 +96,8 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
     }
 
-    /// Returns whether the operands have the properties that were queried of another step.
+    /// Returns whether the operands have the same properties as another step's operands. `asked` contains the element types and
+    /// the ranks of that step's operands, and the other properties that were queried.
     pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
         self.operands.len() == asked.len()
             && self.operands.iter().zip(asked).all(|pair| match pair {

@@ -120,7 +120,7 @@ pub(crate) trait RunsBodies {
     ///
     /// # Errors
     ///
-    /// The backend's own; [`NarrowError`](crate::NarrowError).
+    /// The backend's errors; [`NarrowError`](crate::NarrowError).
     fn run_narrowed(
         &self,
         op: Primitive,
@@ -152,7 +152,7 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
 ///
 /// # Errors
 ///
-/// The backend's own; [`NarrowError`](crate::NarrowError).
+/// The backend's errors; [`NarrowError`](crate::NarrowError).
 pub(crate) fn run_narrowed<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: Primitive,

@@ -48,8 +48,8 @@ const PI: Fixed = [
 /// The length of the tables: 971 exponents `j` of angles in `f64`, and 27 more for the high part of the integer.
 const LEVELS: usize = 971 + 27;
 
-/// The way a compute type splits numbers into parts. Products of the angle's integer and the parts are exact, and so
-/// are sums of three of these products.
+/// The rules for splitting a number into parts of a compute type. Products of the angle's integer and the parts are
+/// exact, and so are sums of three of these products.
 struct Digits {
     /// The number of bits of the integer `m` of an angle.
     integer: u32,
@@ -64,20 +64,20 @@ struct Digits {
     rough: usize,
 }
 
-/// Splitting for `f64` angles. They are up to 2^29 half turns, and may be within 2^-61 of a multiple of a quarter turn.
+/// The rules for `f64` angles. They are up to 2^29 half turns, and may be within 2^-61 of a multiple of a quarter turn.
 const DOUBLE: Digits =
     Digits { integer: 53, split: Some(27), levels: LEVELS - 27, ends: &[20, 42, 64, 86, 108, 161], rough: 2 };
 
-/// Splitting for `f32` angles that are computed in `f64`.
+/// The rules for `f32` angles that are computed in `f64`.
 const SINGLE_IN_DOUBLE: Digits =
     Digits { integer: 24, split: None, levels: 105, ends: &[20, 42, 86], rough: 2 };
 
-/// Splitting for `f32` angles that are computed in `f32`. They are up to 2^15 half turns after their integer is split.
+/// The rules for `f32` angles that are computed in `f32`. They are up to 2^15 half turns after their integer is split.
 const SINGLE: Digits =
     Digits { integer: 24, split: Some(12), levels: 105, ends: &[6, 15, 24, 33, 42, 51, 60, 84], rough: 3 };
 
 impl Digits {
-    /// Returns the splitting for angles of the type `from` that are computed in the type `wide`.
+    /// Returns how numbers are split for angles of the type `from` that are computed in the type `wide`.
     fn of(from: DataType, wide: DataType) -> &'static Digits {
         match (from, wide) {
             (DataType::F64, _) => &DOUBLE,

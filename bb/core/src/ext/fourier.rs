@@ -13,7 +13,7 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData, memory};
 use std::f64::consts::PI;
 
-/// The maximum number of elements of a matrix of roots.
+/// The maximum number of elements of a matrix of roots of unity.
 const MOST: usize = 1 << 20;
 
 /// The maximum composite length that is not decomposed.

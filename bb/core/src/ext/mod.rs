@@ -426,7 +426,7 @@ pub fn rows(family: Family) -> Vec<&'static OpSpec> {
     }
 }
 
-/// Returns an error of `bb` as the error of tracing.
+/// Converts an error of `bb` to an error of tracing, and returns it.
 pub fn fail<T>(error: impl Into<crate::Error>) -> Result<T, TraceStop> {
     Err(error.into().into())
 }

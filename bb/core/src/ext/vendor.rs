@@ -272,7 +272,7 @@ pub trait VendorOp: 'static {
 ///
 /// # Errors
 ///
-/// The operation's own.
+/// The errors of the operation.
 pub fn vendor_call<B: Backend + ?Sized>(
     on: &B,
     op: &'static OpSpec,
@@ -288,7 +288,7 @@ pub fn vendor_call<B: Backend + ?Sized>(
 ///
 /// # Errors
 ///
-/// The body's own.
+/// The errors of the body.
 pub fn vendor_body<B: Backend + ?Sized>(
     on: &B,
     op: &'static OpSpec,

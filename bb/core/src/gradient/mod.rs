@@ -114,7 +114,7 @@ fn compute<B: Ops + ?Sized>(
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<TracedTensor, TraceStop>,
 ) -> Result<Gradient<B::Tensor>, B::Error> {
     if let Some(tracer) = on.tracer() {
-        // The backend is a tracer, so its tensors and errors are those types.
+        // The backend is a tracer, so its tensors are `TracedTensor`s and its errors are `TraceStop`s.
         let traced: Option<Vec<&TracedTensor>> = inputs.iter().map(|x| same(*x)).collect();
         let traced = traced.ok_or_else(|| Error::excluded("a tracer with tensors of its own"))?;
         let found = on_tracer(tracer, &traced, by, seed.and_then(same), function);

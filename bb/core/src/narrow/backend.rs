@@ -192,7 +192,7 @@ impl<'a> NarrowedOn<'a> {
         moved.map(|x| x.range()).reduce(|a, b| Some(a?.or(b?)))?
     }
 
-    /// Computes a primitive on integers or truth values.
+    /// Computes a primitive on integers or booleans.
     fn compute(
         &self,
         op: Primitive,

@@ -44,11 +44,11 @@ impl RunsBodies for dyn Kernels + '_ {
     }
 }
 
-/// Runs the body of an operation. Inside the body, operations that the backend declares native are called.
+/// Runs the body of an operation. The body calls the native operations of the backend.
 ///
 /// # Errors
 ///
-/// The body's own, and the backend's; [`NarrowError`] if no type of the backend holds a result.
+/// The errors of the body and of the backend; [`NarrowError`] if no type of the backend holds a result.
 fn body(
     on: &dyn Kernels,
     op: &'static OpSpec,
@@ -76,7 +76,7 @@ fn body(
 ///
 /// # Errors
 ///
-/// The backend's own; [`NarrowError`].
+/// The backend's errors; [`NarrowError`].
 fn primitive(
     on: &dyn Kernels,
     op: Primitive,
@@ -114,7 +114,7 @@ fn primitive(
 ///
 /// # Errors
 ///
-/// The graph's own errors, and the backend's; [`NarrowError`] if the backend lacks the type of an output.
+/// The errors of the graph and of the backend; [`NarrowError`] if the backend lacks the type of an output.
 pub(crate) fn execute_borrowed(
     on: &dyn Kernels,
     graph: &GraphProto,

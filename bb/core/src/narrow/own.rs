@@ -115,12 +115,12 @@ impl NarrowedOn<'_> {
         })
     }
 
-    /// Converts inputs to tensors of the backend in their own types.
+    /// Converts inputs to backend tensors of the same element types.
     pub(super) fn own_inputs(&self, inputs: &Named) -> Result<Own, ErasedError> {
         inputs.iter().map(|(name, x)| Ok((name.clone(), self.own_tensor(x)?))).collect()
     }
 
-    /// Converts a tensor to a tensor of the backend in the tensor's own type.
+    /// Converts a tensor to a backend tensor of the same element type.
     pub(super) fn own_tensor(&self, x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
         match held_own(x) {
             Ok(held) => Ok(held),

@@ -14,8 +14,8 @@ use std::sync::PoisonError;
 /// The identity of a backend to open: an entry of a registry, or a name with layers, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InstanceKey {
-    /// The address of the registry's entry, or of its backends with layers. It does not change while the backend is
-    /// opened.
+    /// The address of the registry's entry for the backend, or of the registry's table of backends with layers. The
+    /// address does not change while the backend is opened.
     pub(super) entry: usize,
     pub(super) backend: Cow<'static, str>,
     pub(super) options: OpenOptions,

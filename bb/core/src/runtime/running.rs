@@ -195,7 +195,7 @@ impl Runtime {
 
     /// Dispatches a graph after checking the inputs with `declared`.
     ///
-    /// Through the attributes the backend can use the plans of this runtime, which the default `execute` runs.
+    /// The attributes give the backend access to the plans of this runtime. The default `execute` runs these plans.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,

@@ -108,7 +108,7 @@ pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
 }
 
-/// Returns the error of opening the innermost backend, as the error of the whole name.
+/// Converts an error from opening the innermost backend to an error about the whole name: an option may belong to a layer.
 pub(super) fn of_stack(name: &str, error: Error) -> Error {
     let of_layer = |option: &str| layer_with(name, option);
     match error {

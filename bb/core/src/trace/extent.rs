@@ -80,8 +80,8 @@ impl Extent {
         self.number
     }
 
-    /// Returns the number without tying the plan to it. Use this for messages, and for estimates that do not affect
-    /// results.
+    /// Returns the number. Unlike [`number`](Self::number), this does not make the plan valid only for this number. Use
+    /// this for messages, and for estimates that do not affect results.
     pub fn present(&self) -> i64 {
         self.number
     }

@@ -25,11 +25,11 @@ fn speak() {
     advice.give();
 }
 
-/// Reads a string that ends with a zero byte.
+/// Reads a NUL-terminated string.
 ///
 /// # Safety
 ///
-/// `text` is null, or points to bytes that end with a zero byte.
+/// `text` is null, or points to a NUL-terminated string.
 unsafe fn ended<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failed> {
     let wrong =
         |got: &str| Failed::new(bb::ErrorKind::WrongInput, format!("expected {what} in UTF-8, got {got}"));
@@ -87,7 +87,7 @@ pub extern "C" fn bb_version() -> u32 {
 ///
 /// # Safety
 ///
-/// `path` is null or ends with a zero byte; `error` is null or a structure of the interface.
+/// `path` is null or NUL-terminated; `error` is null or a structure of the interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failure) -> Status {
     let body = || {

@@ -99,7 +99,7 @@ impl<T> Items<T> {
         if self.count == 0 || self.items.is_null() {
             return &[];
         }
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller upholds the safety contract.
         unsafe { std::slice::from_raw_parts(self.items, self.count) }
     }
 }

@@ -48,7 +48,7 @@ macro_rules! read_param {
     };
 }
 
-/// Returns the rounding mode with an enumerator of the interface.
+/// Converts a rounding mode of the C interface.
 pub(super) fn round(number: i32) -> Result<RoundMode, Failed> {
     let modes = [RoundMode::Up, RoundMode::Down, RoundMode::Nearest];
     let mode = modes.into_iter().find(|mode| *mode as i32 == number);

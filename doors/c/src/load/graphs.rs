@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Named = HashMap<String, LoadedTensor>;
 
-/// The maximum number of compiled graphs that an instance keeps for graphs without a place for their compiled form. These are graphs of
-/// one node.
+/// The maximum number of compiled graphs that an instance caches. It caches only graphs that cannot store their compiled form themselves:
+/// graphs of one node.
 const KEPT: usize = 256;
 
 /// The compiled graphs that an instance keeps, the most recently used one first.

@@ -20,7 +20,7 @@ pub(super) struct Instance {
     /// The primitives that the backend does not run.
     pub(super) lacking: Vec<Primitive>,
     pub(super) natives: Vec<(Family, OpSet)>,
-    /// The compiled graphs that are not stored with their graph.
+    /// The cache of compiled graphs. It contains only graphs that cannot store their compiled form themselves.
     pub(super) programs: Mutex<super::graphs::Programs>,
     pub(super) library: BackendLibrary,
 }

@@ -109,7 +109,7 @@ impl BackendLibrary {
     ///
     /// # Safety
     ///
-    /// The table and everything that it points to live as long as the program, and its functions keep the promises of the interface.
+    /// The table and everything that it points to live as long as the program, and its functions uphold the contract of the interface.
     ///
     /// # Errors
     ///

@@ -84,7 +84,7 @@ unsafe extern "C" fn deep(
 /// The work of a thread: the backend, the operand, and the address of the context.
 struct Work(*mut Raw, *const RawTensor, usize);
 
-// SAFETY: the interface promises that tensors may be used from any thread.
+// SAFETY: the interface guarantees that tensors may be used from any thread.
 unsafe impl Send for Work {}
 
 /// Starts a thread that computes, and then calls `finish`.

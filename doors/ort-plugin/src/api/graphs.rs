@@ -72,7 +72,7 @@ impl Api {
             if pointer.is_null() {
                 return Ok(None);
             }
-            // SAFETY: the path ends with a zero and belongs to the graph.
+            // SAFETY: the path is NUL-terminated and belongs to the graph.
             let bytes = unsafe { std::ffi::CStr::from_ptr(pointer) }.to_bytes();
             Ok((!bytes.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(bytes))))
         }

@@ -30,7 +30,7 @@ pub(crate) struct Api {
 unsafe fn status_of(table: &OrtApi, error: &PluginError) -> Status {
     let text = crate::error::line(error).replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
-    // SAFETY: the string ends with a zero, and ONNX Runtime copies it.
+    // SAFETY: the string is NUL-terminated, and ONNX Runtime copies it.
     unsafe { table.create_status(error.code(), text.as_ptr()) }
 }
 

@@ -1,7 +1,7 @@
 //! Stops threads that run authors' methods when the interpreter ends.
 //!
-//! A thread that takes the interpreter's lock after the interpreter has ended crashes the program. So then all threads except the one that
-//! ends the interpreter block for ever where they would take the lock. They end with the process.
+//! A thread that takes the interpreter's lock after the interpreter has ended crashes the program. When the interpreter ends, all
+//! threads except the one that ends it therefore block forever instead of taking the lock. They end with the process.
 
 use pyo3::prelude::*;
 use std::cell::Cell;

@@ -303,7 +303,8 @@ impl<T: Copy> VectorLoop for ProgramRows<'_, T> {
         let mut done = 0;
         while done < n {
             let count = (extent - cursor.column).min(n - done);
-            // SAFETY: only `read` creates this value, and its callers promise the elements and the room.
+            // SAFETY: only `read` creates this value, and its callers guarantee that the elements are valid and there is enough
+            // room.
             unsafe {
                 let from = from.offset(cursor.row + cursor.column.cast_signed() * stride);
                 let to = to.add(done);

@@ -23,12 +23,12 @@ macro_rules! common {
 
         #[inline(always)]
         unsafe fn load(from: *const u8) -> [uint8x16_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { numbered(|i| vld1q_u8(from.add(16 * i))) }
         }
         #[inline(always)]
         unsafe fn part<const BITS: usize>(bytes: [uint8x16_t; FOURS], above: usize) -> [uint8x16_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe {
                 mapped(bytes, |bytes| match (BITS, above) {
                     (8, _) => bytes,
@@ -43,22 +43,22 @@ macro_rules! common {
         }
         #[inline(always)]
         unsafe fn floats(x: f32) -> [float32x4_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             [unsafe { vdupq_n_f32(x) }; FOURS]
         }
         #[inline(always)]
         unsafe fn singles(from: *const u8) -> [float32x4_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { numbered(|i| vreinterpretq_f32_u8(vld1q_u8(from.add(16 * i)))) }
         }
         #[inline(always)]
         unsafe fn halves(from: *const u8) -> [float32x4_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { numbered(|i| vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from.add(8 * i))))) }
         }
         #[inline(always)]
         unsafe fn bytes(from: *const u8) -> [float32x4_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe {
                 numbered(|i| {
                     let four = from.add(4 * i).cast::<u32>().read_unaligned();
@@ -69,7 +69,7 @@ macro_rules! common {
         }
         #[inline(always)]
         unsafe fn mul(a: [float32x4_t; FOURS], b: [float32x4_t; FOURS]) -> [float32x4_t; FOURS] {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { zipped(a, b, |a, b| vmulq_f32(a, b)) }
         }
         #[inline(always)]
@@ -79,7 +79,7 @@ macro_rules! common {
             mut c: [float32x4_t; FOURS],
         ) -> [float32x4_t; FOURS] {
             for ((a, b), c) in a.into_iter().zip(b).zip(&mut c) {
-                // SAFETY: the trait's callers promise the instruction set.
+                // SAFETY: the trait's callers guarantee that the instruction set is available.
                 *c = unsafe { vfmaq_f32(*c, a, b) };
             }
             c
@@ -87,7 +87,7 @@ macro_rules! common {
         #[inline(always)]
         unsafe fn store(x: [float32x4_t; FOURS], to: *mut f32) {
             for (i, x) in x.into_iter().enumerate() {
-                // SAFETY: the trait's callers promise the instruction set and the room.
+                // SAFETY: the trait's callers guarantee that the instruction set is available and there is room for the result.
                 unsafe { vst1q_f32(to.add(4 * i), x) };
             }
         }
@@ -133,7 +133,7 @@ impl Unit for Dots {
 
     #[inline(always)]
     unsafe fn left(from: *const u8) -> uint8x16_t {
-        // SAFETY: the trait's callers promise the instruction set and the bytes.
+        // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
         unsafe { vld1q_u8(from) }
     }
     #[inline(always)]
@@ -146,7 +146,7 @@ impl Unit for Dots {
         right: [uint8x16_t; FOURS],
         left: uint8x16_t,
     ) -> [int32x4_t; FOURS] {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe {
             zipped(sums, right, |sums, right| match AT % 4 {
                 0 => dot::<true, 0>(sums, right, left),
@@ -165,12 +165,12 @@ impl Unit for Dots {
     }
     #[inline(always)]
     unsafe fn ints(x: i32) -> [int32x4_t; FOURS] {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         [unsafe { vdupq_n_s32(x) }; FOURS]
     }
     #[inline(always)]
     unsafe fn converted(x: [int32x4_t; FOURS]) -> [float32x4_t; FOURS] {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe {
             let mut out = [vdupq_n_f32(0.0); FOURS];
             for (out, x) in out.iter_mut().zip(x) {
@@ -199,12 +199,12 @@ impl Unit for Long {
 
     #[inline(always)]
     unsafe fn left(from: *const u8) -> uint8x16_t {
-        // SAFETY: the trait's callers promise the instruction set and the bytes.
+        // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
         unsafe { vld1q_u8(from) }
     }
     #[inline(always)]
     unsafe fn open<const BITS: usize>(total: [[int32x4_t; 2]; FOURS]) -> Sums {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         let mut sums = [unsafe { ([vdupq_n_s16(0); 2], [vdupq_n_s32(0); 2]) }; FOURS];
         for (sums, total) in sums.iter_mut().zip(total) {
             sums.1 = total;
@@ -217,7 +217,7 @@ impl Unit for Long {
         right: [uint8x16_t; FOURS],
         left: uint8x16_t,
     ) -> Sums {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe {
             let left = vreinterpretq_s32_u8(left);
             let left = vreinterpretq_s8_s32(match AT % 4 {
@@ -249,7 +249,7 @@ impl Unit for Long {
     ) -> [[int32x4_t; 2]; FOURS] {
         for (([low, high], wide), total) in sums.into_iter().zip(&mut total) {
             let [total_low, total_high] = *total;
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             *total = unsafe {
                 if BITS == 8 { wide } else { [vpadalq_s16(total_low, low), vpadalq_s16(total_high, high)] }
             };
@@ -258,13 +258,13 @@ impl Unit for Long {
     }
     #[inline(always)]
     unsafe fn ints(x: i32) -> [[int32x4_t; 2]; FOURS] {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         let first = unsafe { vreinterpretq_s32_u64(vdupq_n_u64(u64::from(x.cast_unsigned()))) };
         [[first; 2]; FOURS]
     }
     #[inline(always)]
     unsafe fn converted(x: [[int32x4_t; 2]; FOURS]) -> [float32x4_t; FOURS] {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe {
             let mut out = [vdupq_n_f32(0.0); FOURS];
             for (out, [low, high]) in out.iter_mut().zip(x) {

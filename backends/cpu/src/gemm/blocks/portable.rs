@@ -18,7 +18,7 @@ impl Unit for Lanes {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> [[i8; 8]; 4] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         let bytes = unsafe { from.cast::<[[i8; 4]; 8]>().read() };
         let mut out = [[0; 8]; 4];
         for (lane, bytes) in bytes.into_iter().enumerate() {
@@ -53,7 +53,7 @@ impl Unit for Lanes {
         right: [[i8; 8]; 4],
         left: *const u8,
     ) -> [i32; 8] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         let left = unsafe { left.add(AT % 4 * 4).cast::<[i8; 4]>().read() };
         for (left, right) in left.into_iter().zip(right) {
             for (sum, right) in sums.iter_mut().zip(right) {
@@ -81,17 +81,17 @@ impl Unit for Lanes {
     }
     #[inline(always)]
     unsafe fn singles(from: *const u8) -> [f32; 8] {
-        // SAFETY: the caller promises the floats.
+        // SAFETY: the caller guarantees that the floats are valid.
         unsafe { from.cast::<[f32; 8]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn halves(from: *const u8) -> [f32; 8] {
-        // SAFETY: the caller promises the floats, and any two bytes are a valid `f16`.
+        // SAFETY: the caller guarantees that the floats are valid; any two bytes are a valid `f16`.
         unsafe { from.cast::<[[u8; 2]; 8]>().read() }.map(|x| f16::from_ne_bytes(x).to_f32())
     }
     #[inline(always)]
     unsafe fn bytes(from: *const u8) -> [f32; 8] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         unsafe { from.cast::<[u8; 8]>().read() }.map(f32::from)
     }
     #[inline(always)]
@@ -111,7 +111,7 @@ impl Unit for Lanes {
     }
     #[inline(always)]
     unsafe fn store(x: [f32; 8], to: *mut f32) {
-        // SAFETY: the caller promises the room.
+        // SAFETY: the caller guarantees that there is enough room.
         unsafe { to.cast::<[f32; 8]>().write_unaligned(x) }
     }
 }

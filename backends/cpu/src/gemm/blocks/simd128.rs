@@ -48,7 +48,7 @@ impl Unit for Pairs {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> [v128; FOURS] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         unsafe { numbered(|i| v128_load(from.add(16 * i).cast())) }
     }
     #[inline(always)]
@@ -67,7 +67,7 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn left(from: *const u8) -> [v128; 2] {
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller guarantees that the bytes are valid.
         let bytes = unsafe { v128_load(from.cast()) };
         [even(bytes), odd(bytes)]
     }
@@ -123,7 +123,7 @@ impl Unit for Pairs {
         // NaN, so it is set separately.
         let power = f32x4_splat(f32::from_bits((127 + 112) << 23));
         numbered(|i| {
-            // SAFETY: the caller promises the floats.
+            // SAFETY: the caller guarantees that the floats are valid.
             let bits = unsafe { u32x4_load_extend_u16x4(from.add(8 * i).cast()) };
             let size = u32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
             let sign = u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16);
@@ -134,7 +134,7 @@ impl Unit for Pairs {
     #[inline(always)]
     unsafe fn bytes(from: *const u8) -> [v128; FOURS] {
         numbered(|i| {
-            // SAFETY: the caller promises the bytes.
+            // SAFETY: the caller guarantees that the bytes are valid.
             let four = unsafe { v128_load32_zero(from.add(4 * i).cast()) };
             f32x4_convert_u32x4(u32x4_extend_low_u16x8(u16x8_extend_low_u8x16(four)))
         })
@@ -156,7 +156,7 @@ impl Unit for Pairs {
     #[inline(always)]
     unsafe fn store(x: [v128; FOURS], to: *mut f32) {
         for (i, x) in x.into_iter().enumerate() {
-            // SAFETY: the caller promises the room.
+            // SAFETY: the caller guarantees that there is enough room.
             unsafe { v128_store(to.add(4 * i).cast(), x) };
         }
     }

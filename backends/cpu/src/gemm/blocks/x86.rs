@@ -24,7 +24,7 @@ macro_rules! vnni {
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> $int {
-                // SAFETY: the trait's callers promise the instruction set and the bytes.
+                // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
                 unsafe { $load(from.cast()) }
             }
             #[inline(always)]
@@ -34,7 +34,7 @@ macro_rules! vnni {
             }
             #[inline(always)]
             unsafe fn part<const BITS: usize>(bytes: $int, above: usize) -> $int {
-                // SAFETY: the trait's callers promise the instruction set.
+                // SAFETY: the trait's callers guarantee that the instruction set is available.
                 unsafe { part!(BITS, bytes, above, $and, $shift, $byte) }
             }
             #[inline(always)]
@@ -51,7 +51,7 @@ macro_rules! vnni {
                 right: $int,
                 left: *const u8,
             ) -> $int {
-                // SAFETY: the trait's callers promise the instruction set and the bytes.
+                // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
                 unsafe { $add(sums, right, $ints(left.add(AT % 4 * 4).cast::<i32>().read_unaligned())) }
             }
             #[inline(always)]
@@ -99,47 +99,47 @@ macro_rules! floats {
      $read_bytes:ident, $mul:ident, $mul_add:ident, $store:ident) => {
         #[inline(always)]
         unsafe fn ints(x: i32) -> $int {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { $ints(x) }
         }
         #[inline(always)]
         unsafe fn converted(x: $int) -> $float {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { $converted(x) }
         }
         #[inline(always)]
         unsafe fn floats(x: f32) -> $float {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { $floats(x) }
         }
         #[inline(always)]
         unsafe fn singles(from: *const u8) -> $float {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { $singles(from.cast()) }
         }
         #[inline(always)]
         unsafe fn halves(from: *const u8) -> $float {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { $halves($read_half(from.cast())) }
         }
         #[inline(always)]
         unsafe fn bytes(from: *const u8) -> $float {
-            // SAFETY: the trait's callers promise the instruction set and the bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
             unsafe { $converted($widened($read_bytes(from.cast()))) }
         }
         #[inline(always)]
         unsafe fn mul(a: $float, b: $float) -> $float {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { $mul(a, b) }
         }
         #[inline(always)]
         unsafe fn mul_add(a: $float, b: $float, c: $float) -> $float {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             unsafe { $mul_add(a, b, c) }
         }
         #[inline(always)]
         unsafe fn store(x: $float, to: *mut f32) {
-            // SAFETY: the trait's callers promise the instruction set and the room.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and there is room for the result.
             unsafe { $store(to, x) }
         }
     };
@@ -210,7 +210,7 @@ impl Unit for Pairs {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> __m256i {
-        // SAFETY: the trait's callers promise the instruction set and the bytes.
+        // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
     #[inline(always)]
@@ -220,7 +220,7 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn part<const BITS: usize>(bytes: __m256i, above: usize) -> __m256i {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe { part!(BITS, bytes, above, _mm256_and_si256, _mm256_srli_epi16, _mm256_set1_epi8) }
     }
     #[inline(always)]
@@ -229,7 +229,7 @@ impl Unit for Pairs {
     }
     #[inline(always)]
     unsafe fn open<const BITS: usize>(total: __m256i) -> __m256i {
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         if BITS == 8 { total } else { unsafe { _mm256_setzero_si256() } }
     }
     #[inline(always)]
@@ -238,7 +238,7 @@ impl Unit for Pairs {
         right: __m256i,
         left: *const u8,
     ) -> __m256i {
-        // SAFETY: the trait's callers promise the instruction set and the bytes.
+        // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes are valid.
         unsafe {
             let left = _mm256_set1_epi32(left.add(AT % 4 * 4).cast::<i32>().read_unaligned());
             if BITS == 8 {
@@ -254,7 +254,7 @@ impl Unit for Pairs {
         if BITS == 8 {
             return sums;
         }
-        // SAFETY: the trait's callers promise the instruction set.
+        // SAFETY: the trait's callers guarantee that the instruction set is available.
         unsafe { _mm256_add_epi32(total, _mm256_madd_epi16(sums, _mm256_set1_epi16(1))) }
     }
 

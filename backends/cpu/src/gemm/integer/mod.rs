@@ -294,7 +294,7 @@ impl Unit<'_> {
                 sums_row: self.stride(),
             };
             if let Some(tile) = self.kernels.tile(self.left.signed(), rows, width.min(self.cols - first)) {
-                // SAFETY: the caller promises the operands, and the room holds the largest tile of any kernel.
+                // SAFETY: the caller guarantees that the operands are valid; the room holds the largest tile of any kernel.
                 unsafe { tile(&args) };
             }
         }

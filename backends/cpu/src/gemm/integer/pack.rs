@@ -255,7 +255,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
                 for j in (0..width).step_by(AT_ONCE) {
                     let columns = panel * width + j;
                     let fours = ahead(fours, columns);
-                    // SAFETY: the users of this loop promise the columns and the room.
+                    // SAFETY: the users of this loop guarantee that the columns are valid and there is enough room.
                     unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
             }
@@ -266,7 +266,7 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
                 let whole = cols / AT_ONCE * AT_ONCE;
                 for j in (0..whole).step_by(AT_ONCE) {
                     let fours = ahead(fours, j);
-                    // SAFETY: the users of this loop promise the columns and the room.
+                    // SAFETY: the users of this loop guarantee that the columns are valid and there is enough room.
                     unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
                 for j in whole..cols {

@@ -110,28 +110,29 @@ mod x86 {
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: the trait's callers promise the instruction set.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available.
                     Self(unsafe { $zero() })
                 }
                 #[inline(always)]
                 unsafe fn left<const SIGNED: bool>(from: *const u8) -> $register {
-                    // SAFETY: the trait's callers promise the instruction set and four bytes.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and four bytes are valid.
                     unsafe { $splat(from.cast::<i32>().read_unaligned()) }
                 }
                 #[inline(always)]
                 unsafe fn right<const SIGNED: bool>(from: *const u8) -> $register {
-                    // SAFETY: the trait's callers promise the instruction set and the bytes of a vector.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and the bytes of a vector are
+                    // valid.
                     unsafe { $load(from.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn add<const SIGNED: bool>(self, left: $register, right: $register) -> Self {
                     let (unsigned, signed) = if SIGNED { (right, left) } else { (left, right) };
-                    // SAFETY: the trait's callers promise the instruction set.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available.
                     Self(unsafe { $add(self.0, unsigned, signed) })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut i32) {
-                    // SAFETY: the trait's callers promise the instruction set and room for a vector.
+                    // SAFETY: the trait's callers guarantee that the instruction set is available and there is room for a vector.
                     unsafe { $store(to.cast(), self.0) }
                 }
             }
@@ -173,17 +174,17 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             Self(unsafe { _mm256_setzero_si256() })
         }
         #[inline(always)]
         unsafe fn left<const SIGNED: bool>(from: *const u8) -> __m256i {
-            // SAFETY: the trait's callers promise the instruction set and two widened bytes.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and two widened bytes are valid.
             unsafe { _mm256_set1_epi32(from.cast::<i32>().read_unaligned()) }
         }
         #[inline(always)]
         unsafe fn right<const SIGNED: bool>(from: *const u8) -> __m256i {
-            // SAFETY: the trait's callers promise the instruction set and two bytes for each lane.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and two bytes for each lane are valid.
             unsafe {
                 let bytes = _mm_loadu_si128(from.cast());
                 if SIGNED { _mm256_cvtepu8_epi16(bytes) } else { _mm256_cvtepi8_epi16(bytes) }
@@ -191,12 +192,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn add<const SIGNED: bool>(self, left: __m256i, right: __m256i) -> Self {
-            // SAFETY: the trait's callers promise the instruction set.
+            // SAFETY: the trait's callers guarantee that the instruction set is available.
             Self(unsafe { _mm256_add_epi32(self.0, _mm256_madd_epi16(left, right)) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: the trait's callers promise the instruction set and room for a vector.
+            // SAFETY: the trait's callers guarantee that the instruction set is available and there is room for a vector.
             unsafe { _mm256_storeu_si256(to.cast(), self.0) }
         }
     }

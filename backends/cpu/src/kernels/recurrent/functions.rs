@@ -57,8 +57,8 @@ macro_rules! reals {
 
             #[inline(always)]
             fn near(block: &[$t; BLOCK]) -> bool {
-                // The bits of absolute values have the order of the values, and the bits of NaN are larger. A maximum
-                // of integers is vectorised, but comparisons would be combined one by one.
+                // As integers, the bits of absolute values are ordered like the values, and NaN is the largest. The
+                // compiler vectorises a maximum of integers, but not a conjunction of comparisons.
                 let bits = |x: &$t| x.abs().to_bits();
                 block.iter().fold(0, |most, x| bits(x).max(most)) <= $module::NORMAL.to_bits()
             }

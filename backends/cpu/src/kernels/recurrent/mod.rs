@@ -50,8 +50,8 @@ pub(crate) enum Cell<'a, T> {
     /// The reset gate, for a cell whose candidate uses the scaled state. `scaled` receives the state scaled by the
     /// reset gate. The candidate's product with `scaled` is computed afterwards.
     Reset { scaled: &'a mut [T] },
-    /// The update gate and the candidate of a cell after [`Cell::Reset`]. The step has the product of the update gate;
-    /// `late` is the candidate's product with the scaled state.
+    /// The second part of a step that [`Cell::Reset`] began: the update gate and the candidate. [`Step::product`] begins with
+    /// the product of the update gate. `late` is the product of the scaled state and the weights of the candidate.
     Candidate { late: &'a [T] },
     /// Input, output, forget and candidate gates.
     Lstm {

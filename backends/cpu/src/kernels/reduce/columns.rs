@@ -58,8 +58,8 @@ unsafe fn columns<T: Number>(
     sums: *mut T,
     f: impl Fn(T, T) -> T + Copy,
 ) {
-    // SAFETY: the caller promises the rows, and both halves are part of them. The sums of the other half have their own
-    // memory, which is written before it is read.
+    // SAFETY: the caller guarantees that the rows are valid; both halves are part of them. The sums of the other half
+    // have their own memory, which is written before it is read.
     unsafe {
         if len > 128 {
             if len.saturating_mul(width) > STRETCH {

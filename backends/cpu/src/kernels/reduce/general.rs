@@ -17,7 +17,7 @@ use half::{bf16, f16};
 /// for one result for each index of the kept dimensions.
 pub(super) type General = unsafe fn(op: Reduction, extents: &Extents<'_>, x: *const u8, out: *mut u8);
 
-/// The number of independent states of one row, which the processor updates in parallel.
+/// The number of accumulators of a row. They are independent, so the processor can update them in parallel.
 const LANES: usize = 16;
 
 /// The maximum number of elements of a row that are reduced in lanes. Longer rows are split into halves, so that errors
@@ -85,7 +85,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
     where
         F: Fn(S, T) -> S,
     {
-        // SAFETY: the caller promises the elements; both halves are part of them.
+        // SAFETY: the caller guarantees that the elements are valid; both halves are part of them.
         unsafe {
             if n > RUN {
                 if n > STRETCH {
@@ -141,7 +141,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         if rows == TOGETHER {
             for i in 0..len.cast_signed() {
                 for (j, state) in (0..).zip(&mut states) {
-                    // SAFETY: the caller promises the element.
+                    // SAFETY: the caller guarantees that the element is valid.
                     *state = (self.take)(*state, unsafe { *x.offset(j * row + i * step) });
                 }
             }
@@ -149,7 +149,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         }
         for (j, state) in (0..).zip(&mut states).take(rows) {
             for i in 0..len.cast_signed() {
-                // SAFETY: the caller promises the element.
+                // SAFETY: the caller guarantees that the element is valid.
                 *state = (self.take)(*state, unsafe { *x.offset(j * row + i * step) });
             }
         }
@@ -173,8 +173,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         let x = x.cast::<T>();
         let mut out = out.cast::<T>();
         let mut put = |state: S| {
-            // SAFETY: the caller promises room for a result for each index of `kept`, and this is called once for each
-            // index.
+            // SAFETY: the caller guarantees room for a result for each index of `kept`, and this is called once for each index.
             unsafe {
                 out.write(finish(state));
                 out = out.add(1);
@@ -218,7 +217,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                         }
                         lines += 1;
                         pace.step(width);
-                        // SAFETY: the caller promises elements at every index, and `start + j` is below the extent.
+                        // SAFETY: the caller guarantees elements at every index, and `start + j` is below the extent.
                         let line = unsafe { std::slice::from_raw_parts(x.offset(k + r).add(start), width) };
                         for (state, &v) in states.iter_mut().zip(line) {
                             *state = (self.take)(*state, v);
@@ -242,7 +241,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                 }
                 rows += 1;
                 pace.step(row.extent);
-                // SAFETY: the caller promises elements at every index of `kept` and `reduced`.
+                // SAFETY: the caller guarantees elements at every index of `kept` and `reduced`.
                 state = (self.join)(state, unsafe { self.fold(row.extent, x.offset(k + r), stride) });
             });
             put(pairs.finish(state, &self.join));

@@ -95,7 +95,7 @@ impl Kernel {
             && let [Dim { extent: len, strides: [middle] }] = *extents.reduced
             && let Some((dims, strides)) = around(extents.kept, len, middle)
         {
-            // SAFETY: these are the extents and strides of `x`, and the caller promises the rest.
+            // SAFETY: these are the extents and strides of `x`, and the caller guarantees the rest.
             return unsafe { vector.reduce(self.op, dims, x, strides, out) };
         }
         // SAFETY: this function has the same contract.
@@ -144,7 +144,7 @@ impl Vector {
                 let (out, x) = shared.get();
                 for at in from..to {
                     let (o, first) = (at / blocks, at % blocks * width);
-                    // SAFETY: the caller promises the elements, and the columns are below `inner`.
+                    // SAFETY: the caller guarantees that the elements are valid; the columns are below `inner`.
                     unsafe {
                         let x = x.offset(bytes(o.cast_signed() * so)).add(first * size);
                         let out = out.add((o * inner + first) * size);
@@ -161,7 +161,7 @@ impl Vector {
             while at < to {
                 let (run, first) = (at / rows, at % rows);
                 let count = (rows - first).min(to - at);
-                // SAFETY: the caller promises the elements and the room.
+                // SAFETY: the caller guarantees that the elements are valid and there is enough room.
                 unsafe {
                     let x = x.offset(bytes(run.cast_signed() * so + first.cast_signed() * row));
                     (self.rows)(op, [count, len], x, [row, sl], out.add(at * size));

@@ -138,7 +138,7 @@ unsafe fn strided<T: Number>(
     f: impl Fn(T, T) -> T + Copy + Sync,
 ) -> T {
     if stride == 1 {
-        // SAFETY: the caller promises the elements, which are contiguous.
+        // SAFETY: the caller guarantees that the elements are valid; they are contiguous.
         return fold(unsafe { std::slice::from_raw_parts(x, n) }, start, f);
     }
     if n > 256 {
@@ -200,8 +200,8 @@ impl<T: Number, F: Fn(T, T) -> T> VectorLoop for SumRows<T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         for i in 0..self.rows {
-            // SAFETY: only the function `rows` creates this value; its caller promises the rows and room for their
-            // results.
+            // SAFETY: only the function `rows` creates this value; its caller guarantees that the rows are valid and
+            // there is room for their results.
             unsafe {
                 let x = std::slice::from_raw_parts(self.x.offset(i.cast_signed() * self.row), self.len);
                 let folded = Fold { x, start: self.start.of(x.first()), f: &self.f }.run::<FMA>();
@@ -228,7 +228,7 @@ unsafe fn rows<T: Number>(
         return dispatch(SumRows { rows, len, x, row, out, start, f });
     }
     for i in 0..rows {
-        // SAFETY: the caller promises the rows and room for their results.
+        // SAFETY: the caller guarantees that the rows are valid and there is room for their results.
         unsafe {
             let x = x.offset(i.cast_signed() * row);
             let first = std::slice::from_raw_parts(x, len.min(1));
@@ -291,7 +291,7 @@ pub(super) unsafe fn halves<T: Float<Sum = f32>>(
             pace.step(LANES);
             let n = LANES.min(len - at);
             for (j, slot) in block.iter_mut().enumerate().take(n) {
-                // SAFETY: the caller promises the rows, and `at + j` is below `len`.
+                // SAFETY: the caller guarantees that the rows are valid; `at + j` is below `len`.
                 let v = unsafe { *x.offset(i.cast_signed() * row + (at + j).cast_signed() * step) };
                 *slot = v.widen();
             }

@@ -105,8 +105,8 @@ fn accepted(matching: &Matching<'_>, distance: &Pattern) -> Result<Option<Call>,
     Ok(Some(Call { spec, params, inputs }))
 }
 
-/// Returns the number of dimensions that the matched means reduce. They must be the last ones of `rank` dimensions, and be
-/// kept.
+/// Returns the number of dimensions that each `ReduceMean` of the match reduces. Returns `None` unless all of them reduce the
+/// same trailing dimensions of `rank` dimensions and keep these with extent 1.
 fn length(matching: &Matching<'_>, rank: usize) -> Option<usize> {
     let mut length = None;
     for step in matching.calling(Primitive::ReduceMean.spec()) {

@@ -113,9 +113,9 @@ unsafe fn dots_mixed<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>
 ///
 /// # Safety
 ///
-/// The processor has the extension for dot products or, if `MIXED`, the extension for products of matrices of bytes.
-/// The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the right operand has 16 columns
-/// for each of `BLOCKS`. `sums` has room for the sums of these columns in each row.
+/// The processor supports `dotprod` or, if `MIXED`, `i8mm`. The left operand has `ROWS` rows, and the length of each row
+/// in bytes is a multiple of four. The right operand has `16 * BLOCKS` columns. `sums` has room for the sums of these
+/// columns in each row.
 #[inline(always)]
 unsafe fn dots<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize, const MIXED: bool>(
     args: &InPlaceArgs,

@@ -1,9 +1,9 @@
 //! Keeps half floats in `f32` between the operations of a run. The results of the trace are rounded once.
 //!
-//! A step is widened if the operation's type rule gives `f32` instead of each half-float result, and if an operand is in `f32`
-//! already or another step computes with a result. A single operation is not widened, because it rounds only once in any case.
-//! Steps that are not widened read rounded values. Steps that only move elements keep the type of their operands. A product of
-//! few rows with a weight stays in half floats, because its time is the time to read the weight.
+//! A step is widened if the operation with `f32` operands has `f32` results instead of half floats. In addition, an operand must
+//! be in `f32` already, or another step must compute with a result. A single operation is not widened, because it rounds only once
+//! in any case. Steps that are not widened read rounded values. Steps that only move elements keep the type of their operands. A
+//! product of few rows with a weight stays in half floats, because its time is the time to read the weight.
 
 use super::{cast, cast_as, is_half};
 use crate::ext::{CreateOp, NnOp, vendor};
