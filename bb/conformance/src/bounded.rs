@@ -4,7 +4,7 @@
 //! not return in time, the test fails and the new thread is abandoned.
 
 use super::exit_guard::RunningTest;
-use super::watch::Watch;
+use super::watch::{LIMIT_VARIABLE, RunningCalls};
 use super::{Subject, TestEnd};
 use bb_core::Backend;
 use std::panic::resume_unwind;
@@ -12,13 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The time limit of a call, unless [`VARIABLE`] is set.
+/// The time limit of a call, unless [`LIMIT_VARIABLE`] is set.
 ///
 /// Units: seconds.
 const SECONDS: u64 = 60;
-
-/// The environment variable that changes the time limit, for debuggers and simulators. Its value is a number of seconds.
-const VARIABLE: &str = "BB_CALL_SECONDS";
 
 /// The interval at which running calls are compared with the limit.
 const TICK: Duration = Duration::from_millis(250);
@@ -29,32 +26,11 @@ const TICK: Duration = Duration::from_millis(250);
 ///
 /// A message if the variable is set, but is not a number of seconds.
 pub fn call_limit() -> Result<Duration, String> {
-    let seconds = std::env::var(VARIABLE).map_or(Ok(SECONDS), |text| match text.parse() {
+    let seconds = std::env::var(LIMIT_VARIABLE).map_or(Ok(SECONDS), |text| match text.parse() {
         Ok(seconds) if seconds > 0 => Ok(seconds),
-        _ => Err(format!("{VARIABLE} is `{text}`; expected a number of seconds, at least 1")),
+        _ => Err(format!("{LIMIT_VARIABLE} is `{text}`; expected a number of seconds, at least 1")),
     });
     seconds.map(Duration::from_secs)
-}
-
-/// The running calls of a [`Subject`], for a thread that detects calls that hang.
-#[derive(Clone)]
-pub struct RunningCalls(pub(super) Arc<Watch>);
-
-impl RunningCalls {
-    /// Returns a message about a call that has run for longer than the limit, if there is one.
-    pub fn overdue(&self, limit: Duration) -> Option<String> {
-        let call = self.0.overdue(limit)?;
-        Some(format!(
-            "{call} has not returned within {} seconds; the environment variable {VARIABLE} sets another limit",
-            limit.as_secs()
-        ))
-    }
-}
-
-impl std::fmt::Debug for RunningCalls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunningCalls").finish_non_exhaustive()
-    }
 }
 
 /// Runs the test of a primitive or a topic on a backend that `make` creates. `bb::conformance!` expands to calls of this function.

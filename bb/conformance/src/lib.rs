@@ -29,7 +29,7 @@ mod valid_call;
 mod watch;
 
 pub use all::{Test, tests};
-pub use bounded::{RunningCalls, call_limit};
+pub use bounded::call_limit;
 #[doc(hidden)]
 pub use bounded::{check_case, check_within};
 pub use call::Call;
@@ -41,6 +41,7 @@ pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 pub use subject::{Subject, TestEnd, assert_types, numbers, tensor};
+pub use watch::RunningCalls;
 
 /// Calls a macro with the names of the topics. The names are preceded by `[tokens]`.
 #[doc(hidden)]

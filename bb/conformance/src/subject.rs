@@ -1,13 +1,12 @@
 //! The backend under test, and the element types that it declares.
 
 use super::Call;
-use super::bounded::RunningCalls;
 use super::hint::{TypesDeclaration, declared, hint};
 use super::host::{Value, host_numbers};
 use super::show::shown;
 use super::shown_call::ShownCall;
 use super::slow::{self, SlowReport, Timed, keep_slowest, timed};
-use super::watch::{CurrentCall, CurrentOperand, Watch};
+use super::watch::{CurrentCall, CurrentOperand, RunningCalls, Watch};
 use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
 use bb_core::{Backend, BackendAttrs, DataType, GraphProto, SlotValue, Tensor, TensorData};
 use bb_ir::DataTypes;

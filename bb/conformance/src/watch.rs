@@ -10,6 +10,9 @@ use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The environment variable that changes the time limit, for debuggers and simulators. Its value is a number of seconds.
+pub(super) const LIMIT_VARIABLE: &str = "BB_CALL_SECONDS";
+
 /// An operand of a running call. It is displayed without calling the backend, because the backend may hold
 /// a lock.
 #[derive(Debug, Clone)]
@@ -82,5 +85,20 @@ impl Watch {
     pub(super) fn overdue(&self, limit: Duration) -> Option<Arc<CurrentCall>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|(since, _)| since.elapsed() >= limit).map(|(_, call)| call.clone())
+    }
+}
+
+/// The running calls of a [`Subject`](super::Subject), for a thread that detects calls that hang.
+#[derive(Debug, Clone)]
+pub struct RunningCalls(pub(super) Arc<Watch>);
+
+impl RunningCalls {
+    /// Returns a message about a call that has run for longer than the limit, if there is one.
+    pub fn overdue(&self, limit: Duration) -> Option<String> {
+        let call = self.0.overdue(limit)?;
+        Some(format!(
+            "{call} has not returned within {} seconds; the environment variable {LIMIT_VARIABLE} sets another limit",
+            limit.as_secs()
+        ))
     }
 }

@@ -107,7 +107,7 @@ pub fn only<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
     }
 }
 
-/// Returns the only result if the results are on the heap.
+/// Returns the only result of a list that is on the heap or does not have exactly one element.
 #[cold]
 fn only_of_list<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
     let results = outputs.into_vec();
