@@ -25,16 +25,10 @@ impl bb::Backend for Cpu {
     type Tensor = Handle;
     type Error = DeviceLost;
 
-    bb::forward_to_execute!(Self::run; sub, mul, div, neg, abs, sqrt, pow, exp, log, matmul, reduce_sum, reduce_mean,
-        reduce_max, reduce_min, reshape, transpose, concat, slice, split, squeeze, unsqueeze, identity, cast, equal,
-        greater, less, constant, gather);
+    ui_tests::forward_except_matmul!(Self::run);
 
-    fn add(&self, a: &Handle, _: &Handle) -> Result<Handle, DeviceLost> {
+    fn matmul(&self, a: &Handle, _: &Handle) -> Result<Handle, DeviceLost> {
         Ok(a.clone())
-    }
-
-    fn r#where(&self, _: &Handle, x: &Handle, _: &Handle) -> Result<Handle, DeviceLost> {
-        Ok(x.clone())
     }
 
     fn to_host(&self, _: &Handle) -> Result<bb::TensorData, DeviceLost> {

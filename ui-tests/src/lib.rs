@@ -1,4 +1,4 @@
-//! Shared parts of the cases: a tensor without elements, and a macro that writes a backend's `impl`.
+//! Shared parts of the cases: a tensor without elements, a macro that writes a backend's `impl`, and one that forwards its methods.
 //!
 //! No case computes anything; cases compile, or show a message.
 #![forbid(unsafe_code)]
@@ -42,6 +42,30 @@ macro_rules! backend {
     };
     ($backend:ty) => {
         $crate::backend!(@ [] $backend);
+    };
+}
+
+/// Calls `bb::forward_to_execute!` with a function and the methods of all primitives except `matmul`:
+/// `forward_except_matmul!(Self::run);`
+#[macro_export]
+macro_rules! forward_except_matmul {
+    ([$($run:tt)*] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        $crate::forward_except_matmul!(@ [$($run)*] [] $($method)*);
+    };
+    (@ [$($run:tt)*] [$($listed:ident)*] matmul $($rest:ident)*) => {
+        $crate::forward_except_matmul!(@ [$($run)*] [$($listed)*] $($rest)*);
+    };
+    (@ [$($run:tt)*] [$($listed:ident)*] $method:ident $($rest:ident)*) => {
+        $crate::forward_except_matmul!(@ [$($run)*] [$($listed)* $method] $($rest)*);
+    };
+    (@ [$($run:tt)*] [$($listed:ident)*]) => {
+        ::bb::forward_to_execute!($($run)*; $($listed),*);
+    };
+    ($($run:tt)*) => {
+        ::bb::ir::for_each_primitive!($crate::forward_except_matmul, $($run)*);
     };
 }
 

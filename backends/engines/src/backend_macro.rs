@@ -22,12 +22,10 @@ macro_rules! implement_backend {
             type Tensor = $crate::Host;
             type Error = $crate::EngineError;
 
-            // `constant` is not listed, because its elements stay in host memory; it is implemented below.
-            $crate::bb::forward_to_execute!(Self::run;
-                add, sub, mul, div, neg, abs, sqrt, pow, exp, log, matmul, reduce_sum, reduce_mean, reduce_max,
-                reduce_min, reshape, transpose, concat, slice, split, squeeze, unsqueeze, identity, cast, equal,
-                greater, less, r#where, gather);
+            $crate::bb::ir::for_each_primitive!($crate::__forward_primitives);
+            $crate::bb::__forward_execute!(Self::run);
 
+            // Not forwarded, because the elements of a constant stay in host memory.
             fn constant(
                 &self,
                 value: &$crate::bb::TensorData,
@@ -86,5 +84,26 @@ macro_rules! implement_backend {
                 self.whole.run(self, graph, inputs, attrs)
             }
         }
+    };
+}
+
+/// Writes the methods of all primitives except `constant`. Each runs a graph of one node through `execute`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_primitives {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        $( $crate::__forward_primitive!($method); )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_primitive {
+    (constant) => {};
+    ($method:ident) => {
+        $crate::bb::__forward_method!($method);
     };
 }

@@ -48,7 +48,7 @@ const FILES: &[(&str, &str)] = &[
 pub struct New {
     /// The name of the crate and of the backend: small letters, digits, `-` and `_`, which becomes `-` in the name of the backend
     pub name: String,
-    /// Write a backend that runs whole graphs, instead of 30 methods
+    /// Write a backend that runs whole graphs, instead of one method per primitive
     #[arg(long)]
     pub whole_graph: bool,
     /// The folder to write [default: one of the crate's name]

@@ -67,9 +67,8 @@ mod tests {
         for dtype in DataType::ALL {
             match number(*dtype) {
                 Ok(number) => assert_eq!(of_number(number).ok(), Some(*dtype)),
-                Err(_) => {
-                    assert!(matches!(dtype, DataType::F6E2M3 | DataType::F6E3M2), "{dtype} has no number")
-                }
+                // ONNX Runtime numbers the first 26 types of ONNX, the last of them in another order.
+                Err(_) => assert!(dtype.to_onnx() > 26, "{dtype} has no number"),
             }
         }
         assert!(of_number(0).is_err() && of_number(27).is_err() && of_number(-1).is_err());

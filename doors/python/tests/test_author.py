@@ -408,7 +408,7 @@ def test_an_operator_that_runs_on_no_type_is_unsupported(named):
 
 
 def test_the_primitives_are_listed_with_their_signatures():
-    assert len(bb.primitives()) == 30
+    assert {"add", "gather"} <= set(bb.primitives()) <= set(vars(NumPy))
     for method, definition in bb.primitives().items():
         names = definition.removeprefix(f"def {method}(").removesuffix(")").split(", ")
         assert list(inspect.signature(getattr(NumPy, method)).parameters) == names

@@ -13,16 +13,17 @@ mod powers;
 mod reduce;
 mod truth;
 
-pub use arithmetic::{abs, add, div, mul, neg, sub};
-pub use cast::{cast, constant};
-pub use comparison::{equal, greater, less};
-pub use extents::{identity, reshape, squeeze, transpose, unsqueeze};
-pub use gather::gather;
-pub use matmul::matmul;
-pub use parts::{concat, slice, split};
-pub use powers::{exp, log, pow, sqrt};
-pub use reduce::{reduce_max, reduce_mean, reduce_min, reduce_sum};
-pub use truth::r#where;
+// The public items of these modules are the cases.
+pub use arithmetic::*;
+pub use cast::*;
+pub use comparison::*;
+pub use extents::*;
+pub use gather::*;
+pub use matmul::*;
+pub use parts::*;
+pub use powers::*;
+pub use reduce::*;
+pub use truth::*;
 
 use super::subject::Subject;
 use bb_ir::op::Primitive;

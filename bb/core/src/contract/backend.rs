@@ -70,7 +70,7 @@ macro_rules! contract {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// A tensor backend: it implements thirty operations, or one function that runs whole graphs.
+        /// A tensor backend: it implements the primitives, or one function that runs whole graphs.
         ///
         /// An implementor either writes the operations and inherits the rest, or writes
         /// [`forward_to_execute!`](crate::forward_to_execute) and runs graphs. The op table documents operands and
@@ -79,7 +79,7 @@ macro_rules! contract {
         #[diagnostic::on_unimplemented(
             message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
             label = "this type has no `impl bb::Backend`",
-            note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`",
+            note = "write `impl bb::Backend for {Self}` with the primitives, or with `bb::forward_to_execute!(Self::run);`",
             note = "if it is a layer, write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` instead"
         )]
         // Rustc shows the line of a bound that does not hold.

@@ -130,7 +130,7 @@ pub fn once<B: Backend + ?Sized, R>(
 
 /// Writes the operations and `execute` of a backend that runs whole graphs.
 ///
-/// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations, `execute`, a
+/// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all operations, `execute`, a
 /// `compile` that passes on whole graphs, and [`runs_whole_graphs`](crate::Backend::runs_whole_graphs). The function
 /// must have the signature
 ///
@@ -187,7 +187,7 @@ macro_rules! forward_to_execute {
 
 /// Writes the operations of a backend as calls of one function that takes the operation as a value.
 ///
-/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty operations. It suits backends
+/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all operations. It suits backends
 /// that send operations elsewhere, that wrap another backend, or that choose their kernels themselves. The function
 /// must have the signature
 ///
@@ -355,7 +355,7 @@ macro_rules! __forward_calls {
     };
 }
 
-/// Checks the signature of the function in only one of the thirty methods, so that a wrong signature causes one error.
+/// Checks the signature of the function in only one of the methods, so that a wrong signature causes one error.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_check {

@@ -89,7 +89,7 @@ impl<B: Backend> IsBackend<'_> for B {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
     label = "this type has no `impl bb::Backend`",
-    note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`"
+    note = "write `impl bb::Backend for {Self}` with the primitives, or with `bb::forward_to_execute!(Self::run);`"
 )]
 pub trait DerivedStruct: Declared {}
 

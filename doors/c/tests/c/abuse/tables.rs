@@ -62,12 +62,16 @@ fn functions_that_are_missing_are_named() {
     let none = linked(table, Primitives::NONE).unwrap_err().to_string();
     assert!(none.contains(" lacks the primitive `add`, the primitive `sub`, "), "{none}");
     let cut = linked(table, Primitives { size: 16, ..primitives }).unwrap_err().to_string();
+    // The table begins with its size, and each function is a pointer.
+    let size = 8 * (bb::Primitive::ALL.len() + 1);
     assert_eq!(
         cut,
-        "the library `wrong` has a wrong size of the table of primitives: expected 248 bytes by its fingerprint, got 16 \
-         bytes: write `.size = sizeof(bb_primitives)`"
+        format!(
+            "the library `wrong` has a wrong size of the table of primitives: expected {size} bytes by its fingerprint, got \
+             16 bytes: write `.size = sizeof(bb_primitives)`"
+        )
     );
-    let long = Primitives { size: 8 * 40, ..primitives };
+    let long = Primitives { size: size + 72, ..primitives };
     assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
     // An older library lacks the last functions of the table.
     let old = Library { size: std::mem::offset_of!(Library, types), ..table };
