@@ -8,7 +8,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, Data, DataEnum, DeriveInput, Fields, GenericArgument, GenericParam, Generics, LitStr, Member,
-    Path, PathArguments, PathSegment, Type, TypePath, Visibility, parse_quote,
+    Path, PathArguments, PathSegment, Type, TypeParamBound, TypePath, Visibility, parse_quote,
 };
 
 /// A type to register.
@@ -278,23 +278,35 @@ fn instances(
         ctxt.error(name, format_args!("`{ident}` is generic, and each instance has a name: {advice}"));
     }
     if let (Given::No, Given::No) = (&given, &name) {
-        let layer = match held(input) {
+        let list = format!("list what to register with `#[bb(instances({example}))]`");
+        let advice = match held(input) {
             Some(field) => {
-                format!("; a layer over the backend in `{field}` has `#[bb(delegate = {field})]` instead")
+                let delegate = format!("write `#[bb(delegate = {field})]`");
+                format!("if it is a layer over the backend in `{field}`, {delegate}; otherwise {list}")
             }
-            None => String::new(),
+            None if is_over_backend(input) => {
+                format!("if it is a layer, write `#[bb(delegate = FIELD)]`; otherwise {list}")
+            }
+            None => list,
         };
-        let message =
-            format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`{layer}");
-        ctxt.error(&input.generics, message);
+        ctxt.error(&input.generics, format_args!("`{ident}` is generic: {advice}"));
     }
     named(input, given.valid().unwrap_or_default(), &example, ctxt)
 }
 
-/// Returns the name of the first field whose type is a type parameter of the struct.
-fn held(input: &DeriveInput) -> Option<&Ident> {
+/// Returns the name or the number of the first field whose type is a type parameter of the struct.
+fn held(input: &DeriveInput) -> Option<String> {
     let Data::Struct(data) = &input.data else { return None };
-    data.fields.iter().find(|field| is_param(&field.ty, input))?.ident.as_ref()
+    let (index, field) = data.fields.iter().enumerate().find(|(_, field)| is_param(&field.ty, input))?;
+    Some(field.ident.as_ref().map_or_else(|| index.to_string(), Ident::to_string))
+}
+
+/// Returns whether a type parameter is bounded by `InnerBackend`, as in a layer.
+fn is_over_backend(input: &DeriveInput) -> bool {
+    let is_named = |path: &Path| path.segments.last().is_some_and(|last| last.ident == "InnerBackend");
+    let is_backend =
+        |bound: &TypeParamBound| matches!(bound, TypeParamBound::Trait(bound) if is_named(&bound.path));
+    input.generics.type_params().any(|param| param.bounds.iter().any(is_backend))
 }
 
 /// Returns whether a type is a type parameter of the input's type.

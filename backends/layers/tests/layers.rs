@@ -284,16 +284,17 @@ fn names_put_layers_on_backends() {
     assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
     let known = "there are `memory`, `calls`, `seconds`, `result`";
     for (name, expected) in [
-        ("limit(call=3)+cpu", format!("there is no option `call` (did you mean `calls`?); {known}")),
+        ("limit(call=3)+cpu", format!("layer `limit` has no option `call` (did you mean `calls`?); {known}")),
         // The layer has no elements to narrow, so it refuses this option.
-        ("limit(narrow_floats)+cpu", format!("there is no option `narrow_floats`; {known}")),
+        ("limit(narrow_floats)+cpu", format!("layer `limit` has no option `narrow_floats`; {known}")),
         (
             "limit(calls=many)+cpu",
             "the option `calls` is `many`; expected a whole number, at least 0".to_owned(),
         ),
     ] {
         let error = bb::backend(name).unwrap_err();
-        assert_eq!(bb_core::error::causes(&error), format!("layer `limit` cannot be opened: {expected}"));
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(bb_core::error::causes(&error), expected);
         assert_eq!(error.kind(), ErrorKind::Configuration);
     }
     assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::LayerUnavailable { layer: "fault", .. })));

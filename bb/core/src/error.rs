@@ -641,7 +641,7 @@ pub enum Error {
     },
 
     /// The name of layers on a backend is not in the right order, or a part of it is missing.
-    #[error("`{name}`: {problem}", name = shown(.name), problem = shown(.problem))]
+    #[error("`{name}`: {problem}", name = shown(.name), problem = sentence(.problem))]
     Stack {
         /// The requested name.
         name: String,
@@ -785,13 +785,26 @@ pub enum Error {
     /// A backend was opened with an option of its own that it does not declare.
     #[error("{} no option `{option}`{}; {}", declares(.backend), perhaps(.nearest), declared(.takes), option = shown(.option))]
     UnknownOption {
-        /// The backend's name; `None` while a backend reads its own options.
+        /// The backend's name; `None` while a backend or a layer reads its own options.
         backend: Option<&'static str>,
         /// The option.
         option: String,
         /// The most similar option, if one is similar.
         nearest: Option<String>,
         /// The options that the backend declares.
+        takes: Vec<String>,
+    },
+
+    /// A layer was opened with an option that it does not have.
+    #[error("layer `{layer}` has no option `{option}`{}; {}", perhaps(.nearest), declared(.takes), option = shown(.option))]
+    UnknownLayerOption {
+        /// The layer's name.
+        layer: &'static str,
+        /// The option.
+        option: String,
+        /// The most similar option, if one is similar.
+        nearest: Option<String>,
+        /// The options that the layer has.
         takes: Vec<String>,
     },
 
@@ -1068,7 +1081,7 @@ pub enum Error {
          `self.inner.{op}(…)`, `self.inner.native(…)` for an operation of a family, or `call.run()` in `operation`"
     )]
     EndlessLayer {
-        /// The path of the layer's type.
+        /// The registered name of the layer, or its type if it has no name.
         layer: &'static str,
         /// The operation.
         op: &'static str,

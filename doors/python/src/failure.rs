@@ -200,7 +200,7 @@ impl Details {
             Error::UnknownValue { name, outputs, .. } => {
                 (self.got, self.expected) = (Some(name.clone()), Some(outputs.join(", ")));
             }
-            Error::UnknownOption { option, takes, .. } => {
+            Error::UnknownOption { option, takes, .. } | Error::UnknownLayerOption { option, takes, .. } => {
                 (self.got, self.expected) = (Some(option.clone()), Some(takes.join(", ")));
             }
             Error::OptionValue { expected, got, .. } => {

@@ -9,7 +9,7 @@ use bb::{
 };
 use bb_cpu::Cpu;
 use bb_tests::few::Few;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// Notes the element types that its operations get.
 #[derive(bb::Backend)]
@@ -138,16 +138,13 @@ fn layers_that_cannot_be_opened_say_why() {
         ),
         (
             "opening(panic=true)+cpu",
-            "layer `opening` cannot be opened: there is no option `panic` (did you mean `panics`?); there are `panics`",
+            "layer `opening` has no option `panic` (did you mean `panics`?); there are `panics`",
         ),
         (
             "opening(panics=perhaps)+cpu",
-            "layer `opening` cannot be opened: the option `panics` is `perhaps`; expected `true`, `false`, `1` or `0`",
+            "the option `panics` is `perhaps`; expected `true`, `false`, `1` or `0`",
         ),
-        (
-            "opening(threads=2)+cpu",
-            "layer `opening` cannot be opened: there is no option `threads`; there are `panics`",
-        ),
+        ("opening(threads=2)+cpu", "layer `opening` has no option `threads`; there are `panics`"),
         (
             "passing:1+cpu",
             "`passing:1`: the layer has no devices; the device stands behind the backend, as in `passing+gpu:1`",
@@ -242,16 +239,30 @@ impl<B: InnerBackend> bb::ext::Nn for Selfish<B> {
     }
 }
 
+impl bb::RegisteredLayer for Selfish<Erased> {
+    const NAME: &'static str = "selfish";
+    const ABOUT: &'static str = "calls itself";
+
+    fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Selfish { inner })
+    }
+}
+
+bb::register_layer!(Selfish<Erased>);
+
 #[test]
 fn a_layer_whose_methods_call_themselves_is_an_error() {
-    let on = BackendHandle::start("selfish", Selfish { inner: Cpu::new() });
-    let x = on.tensor(&[1], &[1f32]).unwrap();
-    for spec in [Primitive::Exp.spec(), NnOp::Relu.spec()] {
-        let error = on.call(spec, &[Some(&x)], &[]).unwrap_err();
-        assert!(told(&error).contains("calls itself again and again, last for `"), "{}", told(&error));
-        assert_eq!(on.error_kind(&error), bb::ErrorKind::Device);
+    let typed = BackendHandle::start("typed", Selfish { inner: Cpu::new() });
+    for on in [typed, bb::backend("selfish+cpu").unwrap()] {
+        let x = on.tensor(&[1], &[1f32]).unwrap();
+        for spec in [Primitive::Exp.spec(), NnOp::Relu.spec()] {
+            let error = on.call(spec, &[Some(&x)], &[]).unwrap_err();
+            let expected = "the layer `selfish` calls itself again and again, last for `";
+            assert!(told(&error).contains(expected), "{}", told(&error));
+            assert_eq!(on.error_kind(&error), bb::ErrorKind::Device);
+        }
+        assert!(on.call(Primitive::Neg.spec(), &[Some(&x)], &[]).is_ok());
     }
-    assert!(on.call(Primitive::Neg.spec(), &[Some(&x)], &[]).is_ok());
 }
 
 /// Returns a number of copies of each result.
@@ -362,6 +373,81 @@ impl<B: InnerBackend> bb::Layer for Graphs<B> {
         self.calls.lock().unwrap().push("materialize_from_wire");
         self.inner.materialize_from_wire(type_hash, bytes)
     }
+}
+
+/// The calls of the layer `graphs`.
+static CALLS: LazyLock<Arc<Mutex<Vec<&'static str>>>> = LazyLock::new(Arc::default);
+
+impl bb::RegisteredLayer for Graphs<Erased> {
+    const NAME: &'static str = "graphs";
+    const ABOUT: &'static str = "counts the calls of the methods that get graphs";
+    const OPTIONS: &'static [bb::OpenOption] =
+        &[bb::OpenOption::Own(bb::OwnOption::new("step", bb::OptionDefault::float(1.0), "no effect"))];
+
+    fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Graphs { inner, calls: CALLS.clone() })
+    }
+}
+
+bb::register_layer!(Graphs<Erased>);
+
+/// Writes an operation and `execute`, but not `compile`.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Executing<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Executing<B> {
+    fn neg(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.inner.neg(x)
+    }
+
+    fn execute(
+        &self,
+        graph: &bb::GraphProto,
+        inputs: Tensors<B>,
+        attrs: bb::BackendAttrs<'_>,
+    ) -> Result<Tensors<B>, B::Error> {
+        self.inner.execute(graph, inputs, attrs)
+    }
+}
+
+impl bb::RegisteredLayer for Executing<Erased> {
+    const NAME: &'static str = "executing";
+    const ABOUT: &'static str = "writes an operation and `execute`";
+
+    fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Executing { inner })
+    }
+}
+
+bb::register_layer!(Executing<Erased>);
+
+#[test]
+fn a_stack_whose_layer_would_never_get_graphs_is_refused() {
+    for (name, method, outer, order) in [
+        ("selfish+graphs+cpu", "compile", "selfish", "graphs+selfish+cpu"),
+        ("selfish + graphs(step=0.5) + cpu", "compile", "selfish", "graphs(step=0.5)+selfish+cpu"),
+        ("passing+selfish+passing+graphs+cpu", "compile", "selfish", "passing+graphs+selfish+passing+cpu"),
+        ("executing+graphs+cpu", "compile", "executing", "graphs+executing+cpu"),
+    ] {
+        let error = bb::backend(name).unwrap_err();
+        assert_eq!(
+            told(&error),
+            format!(
+                "`{name}`: `graphs` writes `{method}`, and `{outer}` to its left writes operations, so `{method}` of `graphs` would never be \
+                 called: write `{order}`"
+            )
+        );
+        assert_eq!(error.kind(), bb::ErrorKind::Configuration);
+        assert!(bb::backend(order).is_ok(), "{order}");
+    }
+    // A layer that writes no operation passes graphs on, and the layers on a backend in parentheses are checked, too.
+    assert!(bb::backend("passing+graphs+passing+cpu").is_ok());
+    assert!(bb::backend("first_of(graphs+selfish+cpu, cpu)").is_ok());
+    assert!(bb::backend("first_of(selfish+graphs+cpu, cpu)").is_err());
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl Error {
             | Error::UnknownBackendType { .. }
             | Error::OpenOption { .. }
             | Error::UnknownOption { .. }
+            | Error::UnknownLayerOption { .. }
             | Error::LayerOption { .. }
             | Error::OptionValue { .. }
             | Error::OptionRefused { .. }

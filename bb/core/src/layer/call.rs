@@ -2,7 +2,7 @@
 
 use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor, has};
 use crate::contract::nested;
-use crate::error::type_name;
+use crate::error::{type_name, type_path};
 use crate::{Error, ErrorKind, Kernel, KernelOperands, Outputs};
 use bb_ir::op::{Arity, Family, OpSpec, Param, Primitive};
 use std::cell::Cell;
@@ -215,6 +215,15 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
+/// The layers that are registered by a name, in the runtime.
+pub(crate) struct RegisteredLayers;
+
+/// Finds the names of registered layers. The runtime, a higher module, implements this.
+pub(crate) trait FindLayerName {
+    /// Returns the name of the registered layer whose type has this path.
+    fn name_of(&self, path: &str) -> Option<&'static str>;
+}
+
 /// The maximum number of nested calls of written methods. Each layer of a stack counts, in each nested body.
 const MOST_DEEP: usize = 64;
 
@@ -227,6 +236,9 @@ pub(super) fn guarded<L: Layer, R>(
     spec: &'static OpSpec,
     call: impl FnOnce() -> Result<R, LayerError<L>>,
 ) -> Result<R, LayerError<L>> {
-    let endless = || Error::EndlessLayer { layer: std::any::type_name::<L>(), op: spec.method };
+    let endless = || {
+        let layer = RegisteredLayers.name_of(type_path::<L>()).unwrap_or_else(std::any::type_name::<L>);
+        Error::EndlessLayer { layer, op: spec.method }
+    };
     nested(&DEPTH, MOST_DEEP, endless, call)
 }

@@ -19,6 +19,7 @@ mod natives;
 mod passed;
 mod prepared;
 
+pub(crate) use call::{FindLayerName, RegisteredLayers};
 pub use call::{LayerCall, method};
 pub use derived::{IsInner, IsLayer, LayerOf, as_layer, is_inner, is_layer};
 pub use erased::Erased;
@@ -87,7 +88,7 @@ pub trait Written {
 }
 
 /// Returns whether a list contains a name. It can be called in constants.
-const fn has(mut list: &[&str], name: &str) -> bool {
+pub(crate) const fn has(mut list: &[&str], name: &str) -> bool {
     while let [first, rest @ ..] = list {
         if bb_ir::op::same(first, name) {
             return true;
@@ -99,7 +100,7 @@ const fn has(mut list: &[&str], name: &str) -> bool {
 
 /// Returns whether a layer writes a primitive, an operation of a family, or the hook `operation` that intercepts all of
 /// them.
-const fn writes_operations<L: Layer>() -> bool {
+pub(crate) const fn writes_operations<L: Layer>() -> bool {
     let mut methods = L::METHODS;
     while let [first, rest @ ..] = methods {
         if Primitive::from_method(first).is_some() || bb_ir::op::same(first, "operation") {

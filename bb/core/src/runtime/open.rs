@@ -322,15 +322,22 @@ pub(super) fn taken(
     if let Some(option) = options.given().find(|option| !all.clone().any(|known| known == *option)) {
         return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
     }
-    known_only(Some(backend), takes, of_runtime, options)
+    let unknown = |option: &str, nearest, takes| Error::UnknownOption {
+        backend: Some(backend),
+        option: option.to_owned(),
+        nearest,
+        takes,
+    };
+    known_only(takes, of_runtime, options, unknown)
 }
 
-/// Returns an error if an option of a backend's own is not declared, or has a wrong value.
+/// Returns an error if an option of a backend's or a layer's own is not declared, or has a wrong value. `unknown` constructs the error
+/// for an option that is not declared, from the option, the most similar one and all declared ones.
 fn known_only(
-    backend: Option<&'static str>,
     takes: &'static [OpenOption],
     of_runtime: Option<OpenOption>,
     options: &OpenOptions,
+    unknown: impl Fn(&str, Option<String>, Vec<String>) -> Error,
 ) -> Result<(), Error> {
     let all = || takes.iter().copied().chain(of_runtime);
     let declared = |name: &str| takes.iter().filter_map(|option| option.own()).find(|own| own.name == name);
@@ -339,7 +346,8 @@ fn known_only(
             if all().any(|option| option.name() == name) {
                 return Err(Error::CommonOption { option: name.clone() });
             }
-            return Err(unknown(backend, name, all()));
+            let (nearest, takes) = among(name, all());
+            return Err(unknown(name, nearest, takes));
         };
         if own.default.normal(value).is_none() {
             let expected = own.default.values();
@@ -376,32 +384,34 @@ pub(super) fn without_defaults(takes: &[OpenOption], options: &OpenOptions) -> O
     rest
 }
 
-/// Returns all options of a layer, after checking that it accepts the options that are set. The errors do not name the
-/// layer.
+/// Returns all options of a layer, after checking that it accepts the options that are set.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownOption`], [`Error::OptionValue`], [`Error::ThreadCount`].
-pub(super) fn checked(takes: &'static [OpenOption], options: &OpenOptions) -> Result<OpenOptions, Error> {
+/// [`Error::UnknownLayerOption`], [`Error::OptionValue`], [`Error::ThreadCount`].
+pub(super) fn checked(
+    layer: &'static str,
+    takes: &'static [OpenOption],
+    options: &OpenOptions,
+) -> Result<OpenOptions, Error> {
+    let unknown = |option: &str, nearest, takes| Error::UnknownLayerOption {
+        layer,
+        option: option.to_owned(),
+        nearest,
+        takes,
+    };
     if let Some(option) = options.given().find(|option| !takes.contains(option)) {
-        return Err(unknown(None, option.name(), takes.iter().copied()));
+        let (nearest, takes) = among(option.name(), takes.iter().copied());
+        return Err(unknown(option.name(), nearest, takes));
     }
-    known_only(None, takes, None, options)?;
+    known_only(takes, None, options, unknown)?;
     Ok(complete(takes, options))
 }
 
-/// Returns the error for an option that is not one of `all`.
-fn unknown(
-    backend: Option<&'static str>,
-    option: &str,
-    all: impl Iterator<Item = OpenOption> + Clone,
-) -> Error {
-    Error::UnknownOption {
-        backend,
-        option: option.to_owned(),
-        nearest: bb_ir::nearest(option, all.clone().map(OpenOption::name)).map(str::to_owned),
-        takes: all.map(|option| option.name().to_owned()).collect(),
-    }
+/// Returns the most similar name of an option, and all names.
+fn among(option: &str, all: impl Iterator<Item = OpenOption> + Clone) -> (Option<String>, Vec<String>) {
+    let nearest = bb_ir::nearest(option, all.clone().map(OpenOption::name)).map(str::to_owned);
+    (nearest, all.map(|option| option.name().to_owned()).collect())
 }
 
 /// Checks that a backend declares the minimum set of element types ([`Backend::types`](crate::Backend::types)).

@@ -271,8 +271,9 @@ impl Registry {
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the linked
     /// names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`] if the backend
     /// does not distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::Parentheses`] and
-    /// [`Error::Stack`] for a name with a missing part; [`Error::UnknownOption`] and [`Error::OptionValue`] for options
-    /// in the name; [`Error::Unavailable`] if the constructor fails (the next call tries again); [`Error::OpenCycle`]
+    /// [`Error::Stack`] for a name with a missing part, or with layers in an order that hides a method of one of them;
+    /// [`Error::UnknownOption`], [`Error::UnknownLayerOption`] and [`Error::OptionValue`] for options in the name;
+    /// [`Error::Unavailable`] if the constructor fails (the next call tries again); [`Error::OpenCycle`]
     /// if the caller is the constructor of this backend, or of a backend that this backend opens.
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
         self.backend_with(name, &OpenOptions::default())

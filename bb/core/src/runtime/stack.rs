@@ -8,7 +8,7 @@ use super::opening::{self, InstanceKey};
 use super::{BackendHandle, OpenOptions, Registry, layer_names, named, open, registry, start::start_erased};
 use crate::contract::catch;
 use crate::error::type_path;
-use crate::layer::{Erased, Layer, interned};
+use crate::layer::{Erased, FindLayerName, Layer, RegisteredLayers, has, interned, writes_operations};
 use crate::{Backend, BoxError, Error, ErrorKind, OpenOption};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,10 +48,17 @@ pub struct LayerRegistration {
     pub options: &'static [OpenOption],
     /// Returns the path of the layer's type.
     path: fn() -> &'static str,
+    /// The names of the methods in the `impl` of [`Layer`].
+    methods: &'static [&'static str],
+    /// Whether the layer writes an operation, so that plans call it.
+    writes_operations: bool,
     on: fn(Erased, &OpenOptions) -> Result<Erased, BoxError>,
 }
 
 inventory::collect!(LayerRegistration);
+
+/// The methods of [`Layer`] that get whole graphs.
+const GRAPH_METHODS: [&str; 3] = ["compile", "execute", "dispatch"];
 
 /// Registers a layer that implements [`RegisteredLayer`](crate::RegisteredLayer), so that names of backends may contain
 /// it.
@@ -91,6 +98,8 @@ impl LayerRegistration {
             about: L::ABOUT,
             options: L::OPTIONS,
             path: type_path::<L>,
+            methods: L::METHODS,
+            writes_operations: const { writes_operations::<L>() },
             on: |inner, options| Ok(Erased::new(L::on(inner, options)?)),
         }
     }
@@ -100,6 +109,20 @@ impl LayerRegistration {
         let mut all: Vec<_> = inventory::iter::<LayerRegistration>.into_iter().collect();
         all.sort_by_key(|layer| layer.name);
         all
+    }
+
+    /// Returns a method of `inner` that is never called if this layer is to the left of `inner`. A layer that writes operations
+    /// gets graphs as single operations, unless it writes the method for graphs, too.
+    fn hides(&self, inner: &LayerRegistration) -> Option<&'static str> {
+        let is_hidden = |method: &&str| has(inner.methods, method) && !has(self.methods, method);
+        GRAPH_METHODS.into_iter().filter(|_| self.writes_operations).find(is_hidden)
+    }
+}
+
+impl FindLayerName for RegisteredLayers {
+    fn name_of(&self, path: &str) -> Option<&'static str> {
+        let mut all = inventory::iter::<LayerRegistration>.into_iter();
+        all.find(|layer| (layer.path)() == path).map(|layer| layer.name)
     }
 }
 
@@ -137,15 +160,44 @@ fn layer_with(name: &str, option: &str) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// The errors of `open` and of the layers.
+/// The errors of [`check_order`], of `open` and of the layers.
 pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Error>) -> Result<Erased, Error> {
     let mut parts = named::stack(name);
-    let mut stack = open(parts.pop().unwrap_or_default())?;
+    let backend = parts.pop().unwrap_or_default();
+    check_order(name, &parts, backend)?;
+    let mut stack = open(backend)?;
     let floats = stack.floats;
     for part in parts.into_iter().rev() {
         stack = on(stack, part)?.with_floats(floats);
     }
     Ok(stack)
+}
+
+/// Checks that no layer writes a method for graphs that is never called, because a layer to its left writes operations. `parts` are
+/// the layers, outermost first. Names that are no layers are skipped.
+///
+/// # Errors
+///
+/// [`Error::Stack`] with the order to write. If the other order would hide a method, too, there is no error.
+fn check_order(name: &str, parts: &[&str], backend: &str) -> Result<(), Error> {
+    let layers: Vec<_> = parts.iter().map(|part| registered(named::backend_of(part)).ok()).collect();
+    for (inside, inner) in layers.iter().enumerate() {
+        for (outside, outer) in layers.iter().enumerate().take(inside) {
+            let (Some(inner), Some(outer)) = (inner, outer) else { continue };
+            let Some(method) = outer.hides(inner).filter(|_| inner.hides(outer).is_none()) else { continue };
+            let mut order = parts.to_vec();
+            let moved = order.remove(inside);
+            order.insert(outside, moved);
+            order.push(backend);
+            let (order, inner, outer) = (order.join("+"), inner.name, outer.name);
+            let problem = format!(
+                "`{inner}` writes `{method}`, and `{outer}` to its left writes operations, so `{method}` of `{inner}` would \
+                 never be called: write `{order}`"
+            );
+            return Err(Error::Stack { name: name.to_owned(), problem });
+        }
+    }
+    Ok(())
 }
 
 /// The opened backends with layers. Callers whose names and options have the same [`InstanceName`] share an instance.
@@ -174,8 +226,8 @@ impl Stacked {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; errors of options; [`Error::LayerUnavailable`] with the error of
-    /// a layer's options, or its own error.
+    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`], [`Error::Stack`]; errors of options; [`Error::LayerUnavailable`]
+    /// with a layer's own error.
     pub(crate) fn open(
         &self,
         registry: &Registry,
@@ -268,8 +320,7 @@ impl Stacked {
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     let layer = registered(named::backend_of(part))?;
     let unavailable = |source: BoxError| Error::LayerUnavailable { layer: layer.name, source };
-    let (_, given) =
-        named::split(part, &OpenOptions::default()).map_err(|error| unavailable(error.into()))?;
+    let (_, given) = named::split(part, &OpenOptions::default())?;
     if let Some(device) = &given.device {
         let name = layer.name;
         let problem = format!(
@@ -277,7 +328,7 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
         );
         return Err(Error::Stack { name: part.to_owned(), problem });
     }
-    let options = open::checked(layer.options, &given).map_err(|error| unavailable(error.into()))?;
+    let options = open::checked(layer.name, layer.options, &given)?;
     catch(|| (layer.on)(inner, &options))
         .unwrap_or_else(|message| {
             let panicked = format!("it panicked: {message}");
