@@ -111,8 +111,11 @@ pub fn only<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
 #[cold]
 fn only_of_list<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
     let results = outputs.into_vec();
-    let [one] = <[T; 1]>::try_from(results)
-        .map_err(|results| Error::Results { op: op.to_owned(), expected: 1, got: results.len() })?;
+    let [one] = <[T; 1]>::try_from(results).map_err(|results| Error::Results {
+        op: op.to_owned(),
+        expected: 1,
+        got: results.len(),
+    })?;
     Ok(one)
 }
 

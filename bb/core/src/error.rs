@@ -37,7 +37,7 @@ pub use wrong_result::{ResultMaker, WrongResult};
 pub(crate) use wrong_result::{type_name, type_path};
 
 use phrases::{
-    are, declared, declares, did_you_mean, for_other_values, layer_or_backend, linked_backends,
+    are, declared, declares, did_you_mean, for_other_values, kernel_of, layer_or_backend, linked_backends,
     linked_layers, nearest_of, no_backend, no_folder, of_backend, one_backend, one_layer, options, partner,
     perhaps, quoted, returned, taken, through, unavailable,
 };
@@ -612,8 +612,10 @@ pub enum Error {
 
     /// A function that a plan called panicked; the backend stays usable. The errors around this one name the node and
     /// the backend.
-    #[error("the kernel panicked: {message}", message = sentence(.message))]
+    #[error("{} panicked: {message}", kernel_of(.op), message = sentence(.message))]
     KernelPanicked {
+        /// The operation, as in `reduce_sum`; `None` if the function is not the kernel of one operation.
+        op: Option<&'static str>,
         /// The panic message.
         message: String,
     },

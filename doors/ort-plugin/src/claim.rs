@@ -6,7 +6,7 @@ use crate::graph::{Label, Read, Reader};
 use crate::lending::Lending;
 use crate::raw::{OrtGraph, OrtNode};
 use bb::coverage::{ClaimOptions, ClaimedPart, Claims, Declined, How};
-use bb::{BackendHandle, Module};
+use bb::{BackendHandle, DataType, Module};
 use bb_core::ir::proto::{NodeProto, OperatorSetIdProto};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
@@ -176,7 +176,7 @@ unsafe fn is_claimed(
 #[derive(Default)]
 struct ClaimResults {
     /// For each node, how it runs, or why it is not claimed.
-    nodes: HashMap<*const OrtNode, std::result::Result<How, String>>,
+    nodes: HashMap<*const OrtNode, std::result::Result<&'static str, String>>,
     parts: Vec<Vec<*const OrtNode>>,
 }
 
@@ -202,6 +202,7 @@ impl ClaimResults {
         };
         let mut claims = Claims::of(&module, on, options);
         let names = Names::of(&read, &module);
+        let types = on.runtime().capabilities().types;
         while let Some((nodes, reason)) = claims.parts.iter().find_map(|part| names.refused(part, minor)) {
             claims.give_up(&module, &nodes, reason);
         }
@@ -210,7 +211,8 @@ impl ClaimResults {
         for (at, claim) in claims.nodes.iter().enumerate() {
             let stands = names.positions.get(at).copied().flatten().is_some_and(|at| read.is_outside(at));
             if let Some(pointer) = node(&at).filter(|_| !stands) {
-                found.nodes.insert(pointer, claim.clone().map_err(|declined| reason(&declined)));
+                let how = claim.as_ref().map(|how| told(how, names.types(at).all(|dtype| types.has(dtype))));
+                found.nodes.insert(pointer, how.map_err(reason));
             }
         }
         found
@@ -245,7 +247,7 @@ impl ClaimResults {
                 None => Err(reasons.remove(&at).unwrap_or_else(|| "`bb` leaves it out".to_owned())),
             };
             let (claimed, key, value) = match found {
-                Ok(how) => (true, "how", told(&how).to_owned()),
+                Ok(how) => (true, "how", how.to_owned()),
                 Err(reason) => (false, "reason", reason),
             };
             json!({
@@ -267,8 +269,11 @@ fn module(read: &Read) -> std::result::Result<Module, bb::Error> {
     Module::from_graph(&read.proto, &read.opsets, &[])
 }
 
-fn told(how: &How) -> &'static str {
+/// Returns the word of the report for how a node runs. `has_types` is true if the backend has the element types of the node; `bb`
+/// emulates the others.
+fn told(how: &How, has_types: bool) -> &'static str {
     match how {
+        How::Native if !has_types => "emulated",
         How::Native => "native",
         How::Lowered(_) => "lowered",
         How::Host => "host",
@@ -315,6 +320,17 @@ impl<'a> Names<'a> {
         let positions: Vec<Option<usize>> = graph.nodes.iter().map(position).collect();
         let nodes = positions.iter().map(|at| read.nodes.get((*at)?).copied()).collect();
         Names { module, read, nodes, positions }
+    }
+
+    /// Returns the known element types of the results and operands of a node of the checked graph, without constants, because many of
+    /// these are parameters that the backend gets as numbers, for example the axes of a sum.
+    fn types(&self, at: usize) -> impl Iterator<Item = DataType> {
+        let graph = self.module.graph();
+        let node = graph.nodes.get(at).into_iter();
+        let values = node.flat_map(|node| node.reads().chain(node.outputs.iter().flatten().copied()));
+        let names =
+            values.map(|value| graph.name_of(value)).filter(|name| !self.read.constants.contains(*name));
+        names.filter_map(|name| self.read.tensors.get(name).copied())
     }
 
     /// Returns nodes that the part must not contain, and the reason. Returns `None` if ONNX Runtime can run the part.

@@ -28,6 +28,13 @@ pub enum PluginError {
         what: &'static str,
     },
 
+    /// ONNX Runtime has registered the library already. It refuses a session with devices of two registrations.
+    #[error("this library is already registered as `{name}`: use the devices of that registration, or unregister it first", name = shown(.name))]
+    Registered {
+        /// The name of the registration.
+        name: String,
+    },
+
     /// A function of ONNX Runtime failed.
     #[error("ONNX Runtime says: {message}")]
     Runtime {
@@ -156,7 +163,8 @@ impl PluginError {
         let kind = match self {
             PluginError::Run { kind, .. } => *kind,
             PluginError::Backend(error) => error.kind(),
-            PluginError::Option { .. }
+            PluginError::Registered { .. }
+            | PluginError::Option { .. }
             | PluginError::Unnamed { .. }
             | PluginError::UnknownOption { .. }
             | PluginError::Report { .. } => ErrorKind::Configuration,
@@ -195,6 +203,21 @@ fn own_options() -> String {
     quoted(OPTIONS)
 }
 
+/// Lists the options that a backend takes. `narrow_floats` comes last, and is absent if it cannot be set.
+pub(crate) fn backend_takes(backend: &str, takes: &[String]) -> String {
+    let (backend, floats) = (shown(backend), bb::OpenOption::NarrowFloats.name());
+    match takes {
+        [] => format!("the backend `{backend}` takes none"),
+        [last] if last == floats => {
+            format!("the backend `{backend}` takes only `{floats}`, if it lacks a float type")
+        }
+        [own @ .., last] if last == floats => {
+            format!("the backend `{backend}` takes {}, and `{floats}` if it lacks a float type", quoted(own))
+        }
+        own => format!("the backend `{backend}` takes {}", quoted(own)),
+    }
+}
+
 /// Lists names in backquotes.
 pub(crate) fn quoted<S: Display>(names: &[S]) -> String {
     names.iter().map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ")
@@ -228,6 +251,23 @@ mod tests {
              the backend `chip` takes `tile`"
         );
         assert_eq!(error.code(), code::INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn narrow_floats_is_listed_with_its_condition() {
+        let takes = |names: &[&str]| {
+            backend_takes("chip", &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(takes(&[]), "the backend `chip` takes none");
+        assert_eq!(takes(&["tile"]), "the backend `chip` takes `tile`");
+        assert_eq!(
+            takes(&["narrow_floats"]),
+            "the backend `chip` takes only `narrow_floats`, if it lacks a float type"
+        );
+        assert_eq!(
+            takes(&["tile", "broken", "narrow_floats"]),
+            "the backend `chip` takes `tile`, `broken`, and `narrow_floats` if it lacks a float type"
+        );
     }
 
     #[test]

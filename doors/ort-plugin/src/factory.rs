@@ -2,7 +2,7 @@
 
 use crate::api::{Api, Result};
 use crate::description::Description;
-use crate::error::{OPTIONS, PluginError, quoted};
+use crate::error::{OPTIONS, PluginError, backend_takes};
 use crate::guard::{guarded, quiet};
 use crate::provider::Provider;
 use crate::raw::{
@@ -10,10 +10,10 @@ use crate::raw::{
     OrtHardwareDevice, OrtKeyValuePairs, OrtLogger, OrtMemoryDevice, OrtMemoryInfo, OrtSessionOptions,
     OrtSyncStreamImpl, Status,
 };
+use crate::registrations::Registrations;
 use crate::settings::Settings;
-use bb::{Declared, OpenOption, OpenOptions, Registration, Registry};
-use bb_core::ir::text::shown;
-use std::ffi::{CString, c_char, c_int};
+use bb::{Declared, OpenOptions, Registration, Registry};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
@@ -42,6 +42,7 @@ struct Factory {
 ///
 /// The pointers were passed to `CreateEpFactories` by ONNX Runtime.
 pub unsafe fn create<B: Declared>(
+    registration: *const c_char,
     base: *const OrtApiBase,
     factories: *mut *mut OrtEpFactory,
     most: usize,
@@ -57,6 +58,9 @@ pub unsafe fn create<B: Declared>(
         if factories.is_null() || count.is_null() || most == 0 {
             return Err(PluginError::Null { what: "the list of factories" });
         }
+        // The lock is held until the factory is listed, so that two threads cannot both register the library.
+        let mut registrations = Registrations::lock();
+        registrations.expect_none(base.addr())?;
         crate::resident::stay();
         let advice = bb_core::error::DoorAdvice {
             backend: "the library of the provider has no others",
@@ -65,10 +69,16 @@ pub unsafe fn create<B: Declared>(
             limits: crate::settings::LIMITS,
         };
         advice.give();
-        let factory = Factory::new::<B>(api, description);
+        let name = match registration.is_null() {
+            true => String::new(),
+            // SAFETY: the caller passed a text.
+            false => unsafe { CStr::from_ptr(registration) }.to_string_lossy().into_owned(),
+        };
+        let factory = Arc::into_raw(Arc::new(Factory::new::<B>(api, description)));
+        registrations.add(base.addr(), factory.addr(), name);
         // SAFETY: both are output pointers of the caller.
         unsafe {
-            *factories = Arc::into_raw(Arc::new(factory)).cast_mut().cast();
+            *factories = factory.cast_mut().cast();
             *count = 1;
         }
         Ok(())
@@ -82,8 +92,11 @@ pub unsafe fn create<B: Declared>(
 /// The pointer is null or was created by [`create`], and is no longer used.
 pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
     if !factory.is_null() {
-        // SAFETY: the pointer is the reference of ONNX Runtime to a `Factory`, because `raw` is its first field.
-        quiet(|| unsafe { Arc::decrement_strong_count(factory.cast::<Factory>()) });
+        quiet(|| {
+            Registrations::lock().remove(factory.addr());
+            // SAFETY: the pointer is the reference of ONNX Runtime to a `Factory`, because `raw` is its first field.
+            unsafe { Arc::decrement_strong_count(factory.cast::<Factory>()) };
+        });
     }
     null_mut()
 }
@@ -115,35 +128,6 @@ impl Factory {
         Factory { raw, api, name, version, description, backend: B::NAME, registry }
     }
 
-    /// Adds the options of the plugin to the error of an unknown option of the session. An option in the backend's name is one of
-    /// the backend only.
-    fn unknown(&self, name: &str, given: &OpenOptions, error: bb::Error) -> PluginError {
-        let bb::Error::UnknownOption { backend, option, takes, .. } = error else { return error.into() };
-        let takes = self.effective(backend.unwrap_or(name), takes);
-        let known = takes.iter().map(String::as_str);
-        if !given.texts().iter().any(|(setting, _)| *setting == option) {
-            let nearest = bb_core::ir::nearest(&option, known).map(str::to_owned);
-            return bb::Error::UnknownOption { backend, option, nearest, takes }.into();
-        }
-        let names = OPTIONS.iter().copied().filter(|name| !name.contains('.')).chain(known);
-        let nearest = bb_core::ir::nearest(&option.to_lowercase(), names).map(str::to_owned);
-        let backend = shown(name);
-        let backend = match takes.as_slice() {
-            [] => format!("the backend `{backend}` takes none"),
-            takes => format!("the backend `{backend}` takes {}", quoted(takes)),
-        };
-        PluginError::UnknownOption { option, nearest, backend }
-    }
-
-    /// Returns the options of a backend without `narrow_floats` if it lacks no type, which only an opened backend shows.
-    fn effective(&self, backend: &str, mut takes: Vec<String>) -> Vec<String> {
-        let floats = OpenOption::NarrowFloats.name();
-        if self.registry.backend(backend).is_ok_and(|on| on.runtime().capabilities().types.is_all()) {
-            takes.retain(|option| option != floats);
-        }
-        takes
-    }
-
     /// Creates a provider with the options of a session.
     unsafe fn provider(&self, options: *const OrtSessionOptions) -> Result<*mut OrtEp> {
         // SAFETY: the caller passes the options from the running call.
@@ -151,8 +135,29 @@ impl Factory {
         let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
         let name = settings.backend.as_deref().unwrap_or(self.backend);
         let opened = self.registry.backend_with(name, &settings.open);
-        let on = opened.map_err(|error| self.unknown(name, &settings.open, error))?;
+        let on = opened.map_err(|error| unknown(name, &settings.open, error))?;
         Ok(Provider::make(self.api, self.name.clone(), on, settings))
+    }
+}
+
+/// Adds the options of the plugin to the error of an option of the session that the backend lacks. Does not open the backend. An option
+/// in the backend's name is one of the backend only.
+fn unknown(name: &str, given: &OpenOptions, error: bb::Error) -> PluginError {
+    let is_setting = |option: &str| given.texts().iter().any(|(setting, _)| setting == option);
+    match error {
+        bb::Error::UnknownOption { option, takes, .. } if is_setting(&option) => {
+            let own = OPTIONS.iter().copied().filter(|name| !name.contains('.'));
+            let names = own.chain(takes.iter().map(String::as_str));
+            let nearest = bb_core::ir::nearest(&option.to_lowercase(), names).map(str::to_owned);
+            PluginError::UnknownOption { option, nearest, backend: backend_takes(name, &takes) }
+        }
+        // Other backends take this option, so that its name is not a mistyped one.
+        bb::Error::OpenOption { option, takes, .. } if is_setting(option.name()) => {
+            let takes: Vec<String> = takes.iter().map(|option| option.name().to_owned()).collect();
+            let option = option.name().to_owned();
+            PluginError::UnknownOption { option, nearest: None, backend: backend_takes(name, &takes) }
+        }
+        other => other.into(),
     }
 }
 
@@ -326,4 +331,71 @@ unsafe extern "system" fn create_sync_stream(
 ) -> Status {
     // SAFETY: ONNX Runtime passed the output pointer.
     unsafe { nothing(made) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb::ir::op::Param;
+    use bb::{Backend, Outputs, Primitive, TensorData};
+    use bb_reference::{Error, Reference, Tensor};
+    use std::result::Result;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether the constructor of [`Unopened`] was called.
+    static IS_OPENED: AtomicBool = AtomicBool::new(false);
+
+    #[derive(Debug, bb::Backend)]
+    #[bb(name = "unopened", open = Unopened::open, options(tile: u64 = 64 => "rows of a tile"))]
+    struct Unopened(Reference);
+
+    impl Unopened {
+        fn open(_: &OpenOptions) -> Unopened {
+            IS_OPENED.store(true, Ordering::Relaxed);
+            Unopened(Reference)
+        }
+
+        fn call(
+            &self,
+            op: Primitive,
+            inputs: &[Option<&Tensor>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<Tensor>, Error> {
+            bb::call_primitive(&self.0, op, inputs, params)
+        }
+    }
+
+    impl Backend for Unopened {
+        type Tensor = Tensor;
+        type Error = Error;
+
+        bb::forward_to_call!(Self::call);
+
+        fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
+            self.0.to_host(x)
+        }
+    }
+
+    /// Returns the message for an option of a session.
+    fn refused(option: &str, value: &str) -> String {
+        let registry = Registry::builder().registration(Registration::of::<Unopened>()).build();
+        let given = OpenOptions::default().with_text(option, value).unwrap();
+        let error = registry.backend_with("unopened", &given).unwrap_err();
+        unknown("unopened", &given, error).to_string()
+    }
+
+    #[test]
+    fn a_wrong_option_is_refused_before_the_constructor_and_lists_all_options() {
+        let takes = "it takes `backend`, `host`, `native_only`, `report`, `limits.NAME`, and the backend `unopened` takes `tile`, and \
+                     `narrow_floats` if it lacks a float type";
+        let wrong = |name| format!("the provider has no option `{name}");
+        assert_eq!(refused("tiel", "64"), format!("{}` (did you mean `tile`?); {takes}", wrong("tiel")));
+        assert_eq!(refused("threads", "2"), format!("{}`; {takes}", wrong("threads")));
+        assert_eq!(
+            refused("tile", "wide"),
+            "the option `tile` is `wide`; expected a whole number, at least 0"
+        );
+        assert!(!IS_OPENED.load(Ordering::Relaxed));
+    }
 }

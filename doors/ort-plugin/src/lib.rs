@@ -26,6 +26,7 @@ mod guard;
 pub mod lending;
 mod provider;
 pub mod raw;
+mod registrations;
 mod resident;
 mod settings;
 
@@ -41,8 +42,8 @@ pub mod __private {
 
 /// Exports a derived backend to ONNX Runtime: defines the functions `CreateEpFactories` and `ReleaseEpFactory`.
 ///
-/// The provider is called `bb-NAME`, where `NAME` is the name of the backend. The crate must allow unsafe code, because an exported name
-/// must be unique in the process.
+/// The provider is called `bb-NAME`, where `NAME` is the name of the backend. A crate has at most one `export!`. It may forbid unsafe code,
+/// because rustc does not apply the lint `unsafe_code` to the expansion of a macro of another crate.
 ///
 /// # Examples
 ///
@@ -67,6 +68,10 @@ pub mod __private {
 /// ```
 ///
 /// ```compile_fail
+/// bb_ort_plugin::export!(bb_cpu::Cpu::default(); vendor = c"My Company");
+/// ```
+///
+/// ```compile_fail
 /// struct Plain;
 /// bb_ort_plugin::export!(Plain);
 /// ```
@@ -83,8 +88,8 @@ macro_rules! export {
              constructor of its derive"
         );
     };
-    ($first:ident $(:: $rest:ident)* ($($arguments:tt)*)) => { $crate::export!(@not_a_type); };
-    ($first:ident $(:: $rest:ident)* { $($fields:tt)* }) => { $crate::export!(@not_a_type); };
+    ($first:ident $(:: $rest:ident)* ($($arguments:tt)*) $(; $($fields:tt)*)?) => { $crate::export!(@not_a_type); };
+    ($first:ident $(:: $rest:ident)* { $($values:tt)* } $(; $($fields:tt)*)?) => { $crate::export!(@not_a_type); };
     ($first:ident $(:: $rest:ident)*, $($more:tt)+) => { $crate::export!(@not_a_type); };
     ($backend:ty $(; $($field:ident = $value:expr),+ $(,)?)?) => {
         const _: () = {
@@ -99,7 +104,7 @@ macro_rules! export {
             /// Only ONNX Runtime calls this function.
             #[unsafe(no_mangle)]
             pub unsafe extern "system" fn CreateEpFactories(
-                _registration: *const ::core::ffi::c_char,
+                registration: *const ::core::ffi::c_char,
                 base: *const $crate::__private::OrtApiBase,
                 _logger: *const $crate::__private::OrtLogger,
                 factories: *mut *mut $crate::__private::OrtEpFactory,
@@ -107,7 +112,7 @@ macro_rules! export {
                 count: *mut usize,
             ) -> $crate::__private::Status {
                 // SAFETY: ONNX Runtime passed the arguments.
-                unsafe { $crate::__private::create::<$backend>(base, factories, most, count, DESCRIPTION) }
+                unsafe { $crate::__private::create::<$backend>(registration, base, factories, most, count, DESCRIPTION) }
             }
 
             /// Releases the factory.

@@ -109,6 +109,9 @@ def main() -> int:
         fail("something stays behind")
 
     plugin = Plugin(library)
+    print("a library that is registered twice")
+    refused("a second registration", lambda: Plugin(library, "second"), "this library is already registered as `plugin`")
+    right(plugin.session(dynamic), 3)
     print("sessions with different numbers of threads")
     before = in_use()[1]
     for count in range(20, 30):
@@ -126,6 +129,7 @@ def main() -> int:
     print("wrong options")
     refused("an unknown option", lambda: plugin.session(dynamic, colour="red"), "colour")
     refused("an option of the plugin with a typo", lambda: plugin.session(dynamic, hosts="1"), "did you mean `host`?", "`native_only`", "`report`", "`threads`")
+    refused("an option that the backend does not take", lambda: plugin.session(dynamic, device="1"), "no option `device`", "`native_only`", "`threads`", "`narrow_floats`")
     refused("a limit that does not exist", lambda: plugin.session(dynamic, **{"limits.value_byte": "1"}), "limits.value_byte`", "value_bytes")
     refused("a limit on loading", lambda: plugin.session(dynamic, **{"limits.nodes": "1"}), "limits.nodes`", "ONNX Runtime", "value_bytes")
     refused("an option of the backend's name that does not exist", lambda: plugin.session(dynamic, backend=f"{plugin.provider[3:]}(xyz=1)"), "has no option `xyz`")
@@ -145,12 +149,14 @@ def main() -> int:
     one_thread = plugin.session(dynamic, threads="1")
     threads(one_thread)
     print("a registration that ends before its sessions, and another one")
+    again = plugin
     try:
         plugin.unregister()
     except Exception as error:
         print(f"  refused: {first_line(error)}")
+    else:
+        again = Plugin(library, "again")
     right(session, 5)
-    again = Plugin(library, "again")
     del session, one_thread
     gc.collect()
     right(again.session(dynamic), 5)

@@ -150,8 +150,8 @@ def ended(plugin: Plugin) -> None:
     )
     try:
         session = plugin.session(data, threads="1")
-    except ort.capi.onnxruntime_pybind11_state.InvalidArgument:
-        # A backend without threads of its own does not take the option.
+    except (ort.capi.onnxruntime_pybind11_state.InvalidArgument, RuntimeError):
+        # A backend without threads of its own does not take the option. ONNX Runtime 1.31 raises `RuntimeError`, 1.32 `InvalidArgument`.
         session = plugin.session(data)
     if not all(node["claimed"] for node in plugin.report()):
         print("  the loop is not claimed by this version")

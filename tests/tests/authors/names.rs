@@ -83,7 +83,7 @@ fn results_of_a_component_are_counted_and_compared() {
     };
     for (component, expected) in [
         (twice, "`Exp` returned 2 results, expected 1"),
-        (summed, "result 0 of `Exp` is f32[], expected f32[2]: the component computed it"),
+        (summed, "result 0 of `Exp` is f32[], expected f32[2]: the component returned it"),
     ] {
         let on = BackendHandle::start("counted", Cpu::new());
         let ready =

@@ -188,14 +188,17 @@ fn an_unsupported_option_is_refused_before_the_backend_is_opened() {
     assert!(matches!(error, Error::OpenOption { backend: "gpu", option: OpenOption::Threads, .. }));
     assert_eq!(
         error.to_string(),
-        "backend `gpu` does not take the option `threads`; it takes `device`, `memory`"
+        "backend `gpu` does not take the option `threads`; it takes `device`, `memory`, and `narrow_floats` if it lacks a float type"
     );
     let error = registry.backend("reference:0").unwrap_err();
-    assert_eq!(error.to_string(), "backend `reference` does not take the option `device`; it takes none");
+    assert_eq!(
+        error.to_string(),
+        "backend `reference` does not take the option `device`; it takes only `narrow_floats`, if it lacks a float type"
+    );
     let error = registry.backend("cpu:0").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "backend `cpu` does not take the option `device`; it takes `threads`, `memory`, `level`"
+        "backend `cpu` does not take the option `device`; it takes `threads`, `memory`, `level`, and `narrow_floats` if it lacks a float type"
     );
     assert!(Runtime::open_with::<Reference>(&threads(1)).is_err());
     let running = Registry::builder().running(Runtime::new(Reference)).build();

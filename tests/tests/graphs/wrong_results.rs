@@ -138,7 +138,7 @@ fn a_wrong_result_of_a_layer_names_the_layer_and_the_backend() {
         BackendHandle::start("erased", Outer { inner: erased }),
     ] {
         let text = crate::refused::causes(&run(&on, module(false)).unwrap_err());
-        let expected = "result 0 of `mul` is f32[1, 2], expected f32[2]: the layer `Raising` on the backend `Reference` computed it";
+        let expected = "result 0 of `mul` is f32[1, 2], expected f32[2]: the layer `Raising` on the backend `Reference` returned it";
         assert!(text.contains(expected), "{text}");
     }
 }

@@ -49,9 +49,20 @@ fn nodes() -> Vec<NodeProto> {
 
 #[test]
 fn of_a_plan() {
-    let parts = ["backend `on` failed in `run`", "node `grows` (Exp) failed", "an injected panic"];
+    let parts = [
+        "backend `on` failed in `run`",
+        "node `grows` (Exp) failed",
+        "the kernel of `exp` panicked: an injected panic",
+    ];
     told(&BackendHandle::start("on", Fault::new(Cpu::new(), panics("exp"))), nodes(), &parts);
     told(&BackendHandle::start("on", Fault::new(Reference, panics("exp"))), nodes(), &parts);
+}
+
+#[test]
+fn of_an_operation_that_a_node_is_lowered_to() {
+    let nodes = vec![named("mish", node("Mish", &["x"], &["y"]))];
+    let parts = ["node `mish` (Mish) failed", "the kernel of `exp` panicked: an injected panic"];
+    told(&BackendHandle::start("on", Fault::new(Reference, panics("exp"))), nodes, &parts);
 }
 
 #[test]
@@ -65,7 +76,7 @@ fn of_a_constant_that_is_computed_when_the_plan_is_made() {
         node("Add", &["x", "s"], &["y"]),
     ];
     let on = BackendHandle::start("on", Fault::new(Cpu::new(), panics("exp")));
-    told(&on, nodes, &["node `grows` (Exp) failed", "an injected panic"]);
+    told(&on, nodes, &["node `grows` (Exp) failed", "the kernel of `exp` panicked: an injected panic"]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) use inside::{inside, is_inside, nested};
 pub use module::Module;
 pub(crate) use own_thread::on_own_thread;
 pub use panics::catch;
-pub(crate) use panics::contained;
+pub(crate) use panics::{contained, contained_in};
 pub use parted::{PartValues, PartedGraph, tensors};
 pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};

@@ -21,15 +21,28 @@ pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 /// The errors of `body`; [`Error::KernelPanicked`].
 #[inline]
 pub(crate) fn contained<R, E: From<Error>>(body: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(kernel_panicked(payload).into()))
+    contained_in(|| None, body)
+}
+
+/// Runs kernels of a plan like [`contained`]. `op` returns the name of the operation that panicked, if it is known.
+///
+/// # Errors
+///
+/// As [`contained`].
+#[inline]
+pub(crate) fn contained_in<R, E: From<Error>>(
+    op: impl FnOnce() -> Option<&'static str>,
+    body: impl FnOnce() -> Result<R, E>,
+) -> Result<R, E> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(kernel_panicked(op(), payload).into()))
 }
 
 #[cold]
-fn kernel_panicked(payload: Box<dyn Any + Send>) -> Error {
+fn kernel_panicked(op: Option<&'static str>, payload: Box<dyn Any + Send>) -> Error {
     if payload.is::<Ended>() {
         resume_unwind(payload);
     }
-    Error::KernelPanicked { message: message(payload) }
+    Error::KernelPanicked { op, message: message(payload) }
 }
 
 /// Returns the message of a panic.
@@ -58,12 +71,27 @@ mod tests {
     fn a_panic_is_an_error_with_its_message() {
         let said = |payload: Box<dyn Any + Send>| match contained(|| resume_unwind(payload)) {
             Ok(()) => "nothing".to_owned(),
-            Err(Error::KernelPanicked { message }) => message,
+            Err(Error::KernelPanicked { message, .. }) => message,
             Err(other) => other.to_string(),
         };
         assert_eq!(said(Box::new("broken")), "broken");
         assert_eq!(said(Box::new("broken".to_owned())), "broken");
         assert_eq!(said(Box::new(7)), "the panic carried no message");
+    }
+
+    #[test]
+    fn a_panic_names_its_operation_if_it_is_known() {
+        let payload = || Box::new("add fell over");
+        let error = contained_in::<(), Error>(|| Some("add"), || resume_unwind(payload()));
+        assert_eq!(
+            error.map_err(|error| error.to_string()),
+            Err("the kernel of `add` panicked: add fell over".into())
+        );
+        let error = contained::<(), Error>(|| resume_unwind(payload()));
+        assert_eq!(
+            error.map_err(|error| error.to_string()),
+            Err("the kernel panicked: add fell over".into())
+        );
     }
 
     #[test]

@@ -127,12 +127,22 @@ pub(super) fn declared(takes: &[String]) -> String {
     }
 }
 
-/// Lists the options that a backend takes.
+/// Lists the options that a backend takes. `narrow_floats` comes last, and is absent if it cannot be set.
 pub(super) fn options(takes: &[OpenOption]) -> String {
+    let floats = OpenOption::NarrowFloats;
     match takes {
         [] => "none".to_owned(),
+        [last] if *last == floats => format!("only `{floats}`, if it lacks a float type"),
+        [own @ .., last] if *last == floats => {
+            format!("{}, and `{floats}` if it lacks a float type", quoted(own))
+        }
         _ => quoted(takes),
     }
+}
+
+/// Returns the subject of a sentence about the kernel of an operation.
+pub(super) fn kernel_of(op: &Option<&'static str>) -> String {
+    op.map_or_else(|| "the kernel".to_owned(), |op| format!("the kernel of `{op}`"))
 }
 
 /// Describes the missing partner of a parenthesis. `at` is its position, in characters, counted from 1.

@@ -48,7 +48,7 @@ impl std::fmt::Display for ResultMaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ResultMaker::Component => f.write_str("the component"),
-            ResultMaker::Backend { .. } => f.write_str("the backend"),
+            ResultMaker::Backend { .. } => f.write_str("the kernel of the backend"),
             ResultMaker::Layer { ty, backend: None } => write!(f, "the layer `{ty}`"),
             ResultMaker::Layer { ty, backend: Some(backend) } => {
                 write!(f, "the layer `{ty}` on the backend `{backend}`")
@@ -72,7 +72,7 @@ pub(crate) fn type_name<T: ?Sized>() -> &'static str {
 /// A result of a backend or a component has another element type or other extents than its operation defines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: {maker} computed it",
+    "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: {maker} returned it",
     extents(.expected_shape),
     op = shown(.op)
 )]

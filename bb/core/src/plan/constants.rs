@@ -12,7 +12,7 @@ use super::lir::{Callee, Plan, PlanConstant};
 use super::prepare::Preparing;
 use super::segment::SegmentTrace;
 use super::target::Target;
-use crate::contract::{bytes_of, contained, inside};
+use crate::contract::{bytes_of, contained, contained_in, inside};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
 use crate::{Backend, Error, Outputs, ResultMaker, RunOptions, Tensor};
@@ -302,7 +302,8 @@ impl Making<'_> {
         let results = {
             let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            contained(|| inside(|| on.0.operation(step.operation, &tensors, &step.params)))
+            let call = || inside(|| on.0.operation(step.operation, &tensors, &step.params));
+            contained_in(|| Some(step.operation.name()), call)
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);

@@ -8,7 +8,7 @@ use super::lir::{Callee, Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::watch::{Called, Site, Sites, Watch, type_of};
-use crate::contract::{contained, inside};
+use crate::contract::{contained_in, inside};
 use crate::ext::{ErasedTensor, FamilyTable, foreign, host};
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
@@ -16,6 +16,7 @@ use bb_ir::TensorData;
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The results that later instructions will read.
@@ -135,10 +136,11 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         let mut sizes: Option<Table<SlotId, usize>> = counted.then(|| Table::with(self.plan.slots, || 0));
         let first = watch.plan(|| self.sites(graph));
         let first = first.map_err(|error| Failure { at: Where::Graph, error: error.into() })?;
-        let mut running = 0;
-        let ran: Result<(), B::Error> = contained(|| {
+        let running = Cell::new(0);
+        let op = || self.plan.instructions.get(running.get()).map(|running| running.operation.name());
+        let ran: Result<(), B::Error> = contained_in(op, || {
             for (at, instruction) in self.plan.instructions.iter().enumerate() {
-                running = at;
+                running.set(at);
                 let results = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch)?;
                 if !self.claims.holds_one(at, &results) {
                     self.claims.check(at, instruction, &results, |spec| on.backend.maker_of(spec))?;
@@ -147,7 +149,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
             }
             Ok(())
         });
-        ran.map_err(|error| Failure { at: self.node_of(running), error })?;
+        ran.map_err(|error| Failure { at: self.node_of(running.get()), error })?;
         let mut outputs = PlanOutputs::with_capacity(self.plan.outputs.len());
         for &operand in &self.plan.outputs {
             let output = self.operand(&slots, inputs, operand);

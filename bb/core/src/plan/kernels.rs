@@ -6,7 +6,7 @@
 
 use super::constants::{Constants, SourceId};
 use super::target::{MadeKernel, Target};
-use crate::contract::{AskedOperand, contained};
+use crate::contract::{AskedOperand, contained_in};
 use crate::ext::{ErasedError, ErasedTensor};
 use crate::trace::{Operation, Table, indices};
 use crate::{DataType, Error, PrepareStep, Tensor};
@@ -161,7 +161,9 @@ impl KernelPool {
         key: KernelKey,
         step: &PrepareStep<'_, ErasedTensor>,
     ) -> Result<Option<Arc<HeldKernel>>, ErasedError> {
-        let Some(mut made) = contained(|| target.prepare(step))? else { return Ok(None) };
+        let Some(mut made) = contained_in(|| Some(step.spec().method), || target.prepare(step))? else {
+            return Ok(None);
+        };
         let asked = std::mem::take(&mut made.asked);
         let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();

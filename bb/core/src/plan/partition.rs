@@ -9,7 +9,7 @@ use super::run_state::RunState;
 use super::segment::SegmentTrace;
 use super::target::ErasedFailure;
 use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
-use crate::contract::{Caller, contained};
+use crate::contract::{Caller, contained, contained_in};
 use crate::cost::{self, Cost, TensorType};
 use crate::erased::Holding;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
@@ -196,10 +196,13 @@ impl PartitionedGraph {
             slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let ran = contained(|| {
-                state.go_on()?;
-                part.run(on, &mut slots, &caller, first + at, state, watch)
-            });
+            let ran = contained_in(
+                || part.operation(),
+                || {
+                    state.go_on()?;
+                    part.run(on, &mut slots, &caller, first + at, state, watch)
+                },
+            );
             ran.map_err(|error| Box::new(Failure { at: part.at(&self.origins), error }))?;
         }
         let outputs = self.outputs.iter().map(|value| Ok(filled(&slots, *value)?.clone()));
@@ -241,6 +244,15 @@ impl SegmentPart {
             SegmentPart::Graph(part) => &part.origins,
             SegmentPart::Host { origins, .. } => std::slice::from_ref(origins),
             SegmentPart::Alone(step, _) => std::slice::from_ref(&step.origins),
+        }
+    }
+
+    /// Returns the name of the operation; `None` if the part is a graph.
+    fn operation(&self) -> Option<&'static str> {
+        match self {
+            SegmentPart::Graph(_) => None,
+            SegmentPart::Host { body, .. } => Some(body.name),
+            SegmentPart::Alone(step, _) => Some(step.operation.name()),
         }
     }
 

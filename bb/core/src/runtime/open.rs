@@ -320,7 +320,7 @@ pub(super) fn taken(
     let of_runtime = Some(OpenOption::NarrowFloats);
     let all = takes.iter().copied().chain(of_runtime);
     if let Some(option) = options.given().find(|option| !all.clone().any(|known| known == *option)) {
-        return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
+        return Err(Error::OpenOption { backend, option, takes: all.collect() });
     }
     let unknown = |option: &str, nearest, takes| Error::UnknownOption {
         backend: Some(backend),

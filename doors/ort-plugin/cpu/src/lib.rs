@@ -1,4 +1,5 @@
 //! Exports the CPU backend as a plugin of ONNX Runtime.
+#![forbid(unsafe_code)]
 
 // Enables the feature `mmap` of `bb`, which maps model files into memory.
 use bb as _;
