@@ -3,7 +3,9 @@
 //!
 //! On common machines, the first access to a page costs more than the arithmetic on its elements; the pages of a reused block
 //! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results and at
-//! most a fifth of it is unused. A block's header precedes its bytes, so reusing a block allocates nothing.
+//! most a fifth of it is unused. A large result may take a block of up to twice its size: of these blocks it takes the last one that
+//! was returned, because the processor's caches probably contain it. So networks whose layers differ in size need fewer blocks.
+//! A block's header precedes its bytes, so reusing a block allocates nothing.
 //!
 //! Blocks that were needed only for a short peak are freed later: see [`kept`].
 
@@ -12,7 +14,7 @@ mod limit;
 mod memory;
 
 use crate::error::{CpuError, Result};
-use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use crate::team::Team;
 use crate::{pace, threads};
 use kept::{Kept, List};
@@ -32,6 +34,12 @@ const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * (usize::BIT
 /// The maximum size of a block in bytes.
 const MOST: usize = isize::MAX as usize / 4;
 
+/// The minimum size in bytes of results that may take larger blocks. Small blocks seldom leave the caches.
+const LARGE: usize = 1 << 15;
+
+/// The number of larger size classes that a large result may take a block of. Four classes double the size.
+const LARGER_CLASSES: usize = 4;
+
 /// A pool of blocks, and the threads of its backend.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -40,6 +48,8 @@ pub(crate) struct Pool {
     threads: Option<Arc<Team>>,
     /// The total size in bytes of the blocks in `kept`.
     idle: AtomicUsize,
+    /// The number of large blocks that have returned so far.
+    returns: AtomicUsize,
     /// The size class to trim next, in round-robin order. A class is also trimmed after many blocks have returned to it.
     turn: AtomicUsize,
     /// The maximum number of unused bytes to keep.
@@ -82,6 +92,7 @@ impl Pool {
             kept,
             threads,
             idle: AtomicUsize::new(0),
+            returns: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             limit,
             counted: PoolBytes::default(),
@@ -116,11 +127,11 @@ impl Pool {
             return Err(CpuError::no_memory(bytes));
         }
         let (class, size) = class(bytes);
-        let kept =
-            self.kept.get(class).and_then(|list| list.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let mut header = match kept {
+        let mut header = match self.take_kept(class, size) {
             Some(Kept(header)) => {
-                self.idle.fetch_sub(size, Ordering::Relaxed);
+                // SAFETY: the block has a header, and no owner that changes it.
+                let class = unsafe { header.as_ref() }.class;
+                self.idle.fetch_sub(class_size(class), Ordering::Relaxed);
                 header
             }
             None => {
@@ -138,13 +149,27 @@ impl Pool {
         Ok(Block(header))
     }
 
+    /// Takes the unused block of this class that returned last. If the class is large, takes the one that returned last among the
+    /// blocks of this class and of the next larger classes.
+    fn take_kept(&self, class: usize, size: usize) -> Option<Kept> {
+        let lists = self.kept.get(class..)?;
+        let list = if size < LARGE {
+            lists.first()
+        } else {
+            let lists = lists.get(..=LARGER_CLASSES).unwrap_or(lists);
+            lists.iter().max_by_key(|list| locked(list).last_return())
+        };
+        locked(list?).take()
+    }
+
     /// Adds a block without an owner to the unused blocks, or frees it if the pool already keeps enough.
     fn give(&self, header: NonNull<Header>, class: usize) {
         let size = class_size(class);
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
             && let Some(list) = self.kept.get(class)
         {
-            let is_time = list.lock().unwrap_or_else(PoisonError::into_inner).give(Kept(header));
+            let time = if size < LARGE { 0 } else { self.returns.fetch_add(1, Ordering::Relaxed) };
+            let is_time = locked(list).give(Kept(header), time);
             if is_time {
                 self.free_unneeded(class, false);
                 self.free_unneeded(self.turn.fetch_add(1, Ordering::Relaxed) % CLASSES, true);
@@ -167,13 +192,17 @@ impl Pool {
     #[cold]
     fn free_unneeded(&self, class: usize, by_turn: bool) {
         let Some(list) = self.kept.get(class) else { return };
-        let unneeded = list.lock().unwrap_or_else(PoisonError::into_inner).unneeded(by_turn);
+        let unneeded = locked(list).unneeded(by_turn);
         let size = class_size(class);
         self.idle.fetch_sub(unneeded.len() * size, Ordering::Relaxed);
         for kept in unneeded {
             self.release(kept, size);
         }
     }
+}
+
+fn locked(list: &Mutex<List>) -> MutexGuard<'_, List> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the block size of a class in bytes.
@@ -273,6 +302,26 @@ mod tests {
         let first = pool.take(1000).map(|b| b.ptr());
         let second = pool.take(1020).map(|b| b.ptr());
         assert_eq!(first.ok(), second.ok());
+    }
+
+    /// The test uses the classes of 64 KiB to 160 KiB. A block of 160 KiB is more than twice as large as 64 KiB.
+    #[test]
+    fn a_large_result_takes_the_latest_block_of_up_to_twice_its_size() {
+        let pool = Pool::new(1 << 20, None);
+        let take = |kib: usize| pool.take(kib << 10).expect("memory");
+        let [small, double, larger] = [64, 128, 160].map(take);
+        let [at_small, at_double, at_larger] = [&small, &double, &larger].map(Block::ptr);
+        drop((small, double, larger));
+        // The larger block was returned last.
+        let first = take(64);
+        let second = take(60);
+        assert_eq!([first.ptr(), second.ptr()], [at_double, at_small]);
+        drop((second, first));
+        let held = take(64);
+        assert_eq!([held.ptr(), take(112).ptr()], [at_double, at_larger]);
+        drop(held);
+        let idle: usize = [64, 128, 160].iter().sum::<usize>() << 10;
+        assert_eq!(pool.idle.load(Ordering::Relaxed), idle);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct List {
     blocks: Vec<Kept>,
     /// The minimum length of `blocks` since the last check.
     fewest: usize,
+    /// The time of the last return, in returns of large blocks.
+    last_return: usize,
     /// The number of blocks that have returned since the last check.
     given: u32,
     /// Whether blocks return so often that the returns trigger the checks.
@@ -39,14 +41,20 @@ impl List {
         self.blocks.len()
     }
 
+    /// Returns the time at which a block last returned; `None` if there is no block.
+    pub(super) fn last_return(&self) -> Option<usize> {
+        (!self.blocks.is_empty()).then_some(self.last_return)
+    }
+
     pub(super) fn take(&mut self) -> Option<Kept> {
         let block = self.blocks.pop()?;
         self.fewest = self.fewest.min(self.blocks.len());
         Some(block)
     }
 
-    /// Adds a block. Returns whether enough blocks have returned that the list should be checked.
-    pub(super) fn give(&mut self, block: Kept) -> bool {
+    /// Adds a block that returned at a time. Returns whether enough blocks have returned that the list should be checked.
+    pub(super) fn give(&mut self, block: Kept, time: usize) -> bool {
+        self.last_return = time;
         self.blocks.push(block);
         self.given += 1;
         self.given >= GIVEN

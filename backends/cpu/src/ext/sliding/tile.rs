@@ -69,7 +69,8 @@ impl Fill {
     ///
     /// # Safety
     ///
-    /// The operand has `rows` rows, with an element at each multiple of `step` below `n * step`. The result has room for them.
+    /// The operand has `rows` rows, with an element at each multiple of `step` below `n * step`, and all elements between the first and
+    /// the last one of them. The result has room for them.
     pub(in crate::ext) unsafe fn run(&self) {
         let [whole, tail] = tiles();
         let tiles = if self.n < whole.lanes { tail } else { whole };
@@ -204,6 +205,9 @@ pub(in crate::ext) unsafe fn fill<V: Floats>(args: &Fill) {
                     x.store(to.add(at));
                     i += V::LANES;
                 }
+            } else if step == 2 && n > 0 && (rows - 1 - row) * from_row + 2 * n > 2 * V::LANES - 1 {
+                // The vector reads elements of the rows below, and does not write them.
+                V::alternate(from).store_some(to, V::mask(n));
             } else {
                 (0..n).for_each(|i| to.add(i).write(*from.add(step * i)));
             }
