@@ -5,6 +5,7 @@
 //! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results and at
 //! most a fifth of it is unused. A large result may take a block of up to twice its size: of these blocks it takes the last one that
 //! was returned, because the processor's caches probably contain it. So networks whose layers differ in size need fewer blocks.
+//! If there is a memory limit, each result takes a block of its own size, so that the limit is not reached early.
 //! A block's header precedes its bytes, so reusing a block allocates nothing.
 //!
 //! Blocks that were needed only for a short peak are freed later: see [`kept`].
@@ -149,11 +150,11 @@ impl Pool {
         Ok(Block(header))
     }
 
-    /// Takes the unused block of this class that returned last. If the class is large, takes the one that returned last among the
-    /// blocks of this class and of the next larger classes.
+    /// Takes the unused block of this class that was returned last. If the class is large and there is no memory limit, takes the block
+    /// that was returned last among the blocks of this class and of the next larger classes.
     fn take_kept(&self, class: usize, size: usize) -> Option<Kept> {
         let lists = self.kept.get(class..)?;
-        let list = if size < LARGE {
+        let list = if size < LARGE || self.counted.is_limited() {
             lists.first()
         } else {
             let lists = lists.get(..=LARGER_CLASSES).unwrap_or(lists);

@@ -4,13 +4,11 @@
 //! Each macro supports a set of element types. For a type outside this set, it returns an error with the names of the operation and
 //! of the type.
 
-/// Selects the Rust type from rows of the form `element type => Rust type`. After the rows, `, bytes => Rust type` selects a type for the
-/// other element types of at most 8 bits.
+/// Selects the Rust type from rows of the form `element types => Rust type`.
 macro_rules! choose {
-    ($op:expr, $dtype:expr, $T:ident => $body:expr, { $( $variant:ident => $type:ty, )* } $(, bytes => $byte:ty)?) => {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr, { $( $($variant:ident)|+ => $type:ty, )* }) => {
         match $dtype {
-            $( bb::DataType::$variant => { type $T = $type; $body } )*
-            $( dtype if (1..=8).contains(&dtype.bits()) => { type $T = $byte; $body } )?
+            $( $(bb::DataType::$variant)|+ => { type $T = $type; $body } )*
             dtype => Err(bb::ir::Error::Unsupported { op: $op, dtype }.into()),
         }
     };
@@ -25,9 +23,11 @@ macro_rules! any {
             U8 => u8, U16 => u16, U32 => u32, U64 => u64,
             Bool => bool,
             String => std::sync::Arc<[u8]>,
+            F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F8E8M0 | F6E2M3 | F6E3M2 | F4E2M1 => [u8; 1],
+            U4 | I4 | U2 | I2 => [u8; 1],
             C64 => [u8; 8],
             C128 => [u8; 16],
-        }, bytes => [u8; 1])
+        })
     };
 }
 

@@ -240,7 +240,7 @@ impl<B: InnerBackend> bb::ext::Nn for Selfish<B> {
 }
 
 impl bb::RegisteredLayer for Selfish<Erased> {
-    const NAME: &'static str = "selfish";
+    const NAME: &'static str = "endless";
     const ABOUT: &'static str = "calls itself";
 
     fn on(inner: Erased, _: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
@@ -253,11 +253,11 @@ bb::register_layer!(Selfish<Erased>);
 #[test]
 fn a_layer_whose_methods_call_themselves_is_an_error() {
     let typed = BackendHandle::start("typed", Selfish { inner: Cpu::new() });
-    for on in [typed, bb::backend("selfish+cpu").unwrap()] {
+    for on in [typed, bb::backend("endless+cpu").unwrap()] {
         let x = on.tensor(&[1], &[1f32]).unwrap();
         for spec in [Primitive::Exp.spec(), NnOp::Relu.spec()] {
             let error = on.call(spec, &[Some(&x)], &[]).unwrap_err();
-            let expected = "the layer `selfish` calls itself again and again, last for `";
+            let expected = "the layer `endless` calls itself again and again, last for `";
             assert!(told(&error).contains(expected), "{}", told(&error));
             assert_eq!(on.error_kind(&error), bb::ErrorKind::Device);
         }
@@ -428,9 +428,9 @@ bb::register_layer!(Executing<Erased>);
 #[test]
 fn a_stack_whose_layer_would_never_get_graphs_is_refused() {
     for (name, method, outer, order) in [
-        ("selfish+graphs+cpu", "compile", "selfish", "graphs+selfish+cpu"),
-        ("selfish + graphs(step=0.5) + cpu", "compile", "selfish", "graphs(step=0.5)+selfish+cpu"),
-        ("passing+selfish+passing+graphs+cpu", "compile", "selfish", "passing+graphs+selfish+passing+cpu"),
+        ("endless+graphs+cpu", "compile", "endless", "graphs+endless+cpu"),
+        ("endless + graphs(step=0.5) + cpu", "compile", "endless", "graphs(step=0.5)+endless+cpu"),
+        ("passing+endless+passing+graphs+cpu", "compile", "endless", "passing+graphs+endless+passing+cpu"),
         ("executing+graphs+cpu", "compile", "executing", "graphs+executing+cpu"),
     ] {
         let error = bb::backend(name).unwrap_err();

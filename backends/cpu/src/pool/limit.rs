@@ -57,6 +57,11 @@ impl PoolBytes {
         }
     }
 
+    /// Returns whether there is a limit.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.load(Ordering::Relaxed) != usize::MAX
+    }
+
     /// Subtracts `size` bytes.
     pub(super) fn remove(&self, size: usize) {
         self.bytes.fetch_sub(size, Ordering::Relaxed);

@@ -61,8 +61,15 @@ macro_rules! family_tracer {
                         return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
                     }
                     let mark = self.enter_native();
-                    let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
-                    let body = crate::call::wrap_output!($output, body)?;
+                    let body = match self.elementwise_result(SPEC, &inputs, &params) {
+                        Some(result) => crate::Outputs::from_buf([result]),
+                        None => {
+                            let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
+                            let body = crate::call::wrap_output!($output, body)?;
+                            self.note_elementwise(SPEC, &inputs, &params, &body);
+                            body
+                        }
+                    };
                     let outputs = self.record_native(mark, kept, SPEC, &inputs, &params, body)?;
                     crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }

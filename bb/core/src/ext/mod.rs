@@ -113,7 +113,7 @@ pub use vendor::{
 };
 
 pub use crate::runtime::CallsRows;
-use crate::trace::{TraceStop, TracedTensor, Tracer};
+use crate::trace::{TraceStop, TracedElements, TracedTensor, Tracer};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -429,6 +429,19 @@ pub fn rows(family: Family) -> Vec<&'static OpSpec> {
 /// Converts an error of `bb` to an error of tracing, and returns it.
 pub fn fail<T>(error: impl Into<crate::Error>) -> Result<T, TraceStop> {
     Err(error.into().into())
+}
+
+/// Returns a placeholder result of a native operation with the element type of an operand, if the trace needs only types and the
+/// operand's elements are unknown. The result's elements must then be unknown, too.
+pub(crate) fn unknown_result(
+    on: &Tracer,
+    operand: &TracedTensor,
+    extents: &[Extent],
+) -> Option<TracedTensor> {
+    match operand.elements() {
+        TracedElements::Unknown => on.stand_ins(&[(operand.dtype(), extents)])?.into_iter().next(),
+        TracedElements::Constant(_) | TracedElements::OfExtents(..) => None,
+    }
 }
 
 /// Returns placeholder results of a native operation, if the trace needs only types and the extents may differ in other

@@ -8,6 +8,7 @@ use super::{Extent, Extents, product};
 use crate::Error;
 use crate::prelude::*;
 use crate::trace::{TraceStop, TracedTensor, Tracer};
+use bb_ir::DataType;
 use bb_ir::infer::{Padding, Step};
 
 /// A window along one spatial dimension.
@@ -97,6 +98,22 @@ fn patches(on: &Tracer, x: &TracedTensor, all: &[Slide]) -> Result<TracedTensor,
     on.transpose(&on.reshape_to(&y, &shape)?, &perm)
 }
 
+/// Returns a placeholder for the result of a native convolution, if the trace needs only its type.
+pub(super) fn convolved(
+    on: &Tracer,
+    x: &TracedTensor,
+    w: &TracedTensor,
+    bias: Option<&TracedTensor>,
+    extents: &[Extent],
+) -> Option<TracedTensor> {
+    // The body refuses operands of other types.
+    let dtype = x.dtype();
+    let fits = (dtype.is_float() || dtype == DataType::I32)
+        && w.dtype() == dtype
+        && bias.is_none_or(|bias| bias.dtype() == dtype);
+    if fits { super::unknown_result(on, x, extents) } else { None }
+}
+
 /// Computes [`conv`](super::window::conv) for symbolic extents. The arguments were checked with the traced extents.
 pub(super) fn conv(
     on: &Tracer,
@@ -109,6 +126,10 @@ pub(super) fn conv(
     let ([n, ..], [m, within @ ..]) = (from.as_slice(), filters.as_slice()) else {
         return fail(Error::Operand { op: "conv", index: 0, expected: "a batch" });
     };
+    let shape: Extents = [n, m].into_iter().chain(all.iter().map(|s| &s.out)).cloned().collect();
+    if let Some(y) = convolved(on, x, w, bias, &shape) {
+        return Ok(y);
+    }
     let (size, places) = (product(within), product(all.iter().map(|s| &s.out)));
     let x = padded(on, x, None, all)?;
     let pointwise = all.iter().all(|s| s.kernel == 1 && s.stride == 1);
@@ -121,7 +142,6 @@ pub(super) fn conv(
         let filters = on.reshape_to(w, &[g.clone(), m.floor_div(&g), size.clone()])?;
         on.matmul(&filters, &on.reshape_to(&columns, &[n.clone(), g, size, places])?)?
     };
-    let shape: Vec<Extent> = [n, m].into_iter().chain(all.iter().map(|s| &s.out)).cloned().collect();
     let y = on.reshape_to(&product, &shape)?;
     match bias {
         Some(bias) => on.add(&y, &super::normalize::per_channel(on, bias, shape.len())?),

@@ -8,7 +8,7 @@ use super::{
 use crate::trace::{Follow, Kept, Recipe, TraceStop, TracedElements, TracedTensor, Tracer, Type, When};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
-use bb_ir::op::{OpSpec, Param, Primitive};
+use bb_ir::op::{Class, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
 /// The maximum number of indices for repeating a symbolic extent. For larger numbers the trace is tied to the extent,
@@ -33,6 +33,44 @@ impl Tracer {
     pub(crate) fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
         self.in_body()
             .then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
+    }
+
+    /// Returns a placeholder result of a native element-wise operation, if only its type is traced and a call like it was traced before,
+    /// so that its body can be skipped; otherwise `None`.
+    pub(crate) fn elementwise_result(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<TracedTensor> {
+        if spec.class != Class::Elementwise || !self.in_body() {
+            return None;
+        }
+        let operands = || inputs.iter().copied().flatten();
+        // If all elements are known, the body is needed to compute the result's elements.
+        if !operands().any(|x| matches!(x.elements(), TracedElements::Unknown)) {
+            return None;
+        }
+        let dtype = self.elementwise_type(spec, inputs, params)?;
+        let fits = |x: &TracedTensor, to: &TracedTensor| std::ptr::eq(x, to) || self.broadcasts_to(x, to);
+        let largest = operands().find(|to| operands().all(|x| fits(x, to)))?;
+        Some(self.stand_in(dtype, &self.extents(largest)))
+    }
+
+    /// Stores the element type of the result of a native element-wise operation for [`elementwise_result`](Self::elementwise_result).
+    pub(crate) fn note_elementwise(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        results: &[TracedTensor],
+    ) {
+        if let ([y], Class::Elementwise) = (results, spec.class)
+            && self.in_body()
+            && self.elementwise_type(spec, inputs, params).is_none()
+        {
+            self.add_elementwise_type(spec, inputs, params, y.dtype());
+        }
     }
 
     fn are_fixed(extents: &[Extent]) -> bool {

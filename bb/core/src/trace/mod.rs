@@ -7,6 +7,7 @@ mod compact;
 mod decode;
 mod edit;
 pub(crate) mod elements;
+mod elementwise;
 pub(crate) mod extent;
 mod extents;
 mod form;

@@ -1,6 +1,7 @@
 //! The backend that records operations instead of computing them.
 
 use super::elements::{evaluate, is_small};
+use super::elementwise::ElementwiseTypes;
 use super::extents;
 use super::keep::{Kept, Policy};
 use super::log::{Log, Place, When};
@@ -33,6 +34,7 @@ struct TracerState {
     bodies: usize,
     /// The bytes of the constants that the host computed while tracing.
     folded: usize,
+    elementwise: ElementwiseTypes,
 }
 
 /// A backend that records the operations that are called on it.
@@ -347,6 +349,27 @@ impl Tracer {
     /// If the operation may be replaced by its body, the body is needed.
     pub(crate) fn in_body(&self) -> bool {
         self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
+    }
+
+    /// Returns the element type of the result of an element-wise operation, if a call like it was traced.
+    pub(crate) fn elementwise_type(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<DataType> {
+        self.lock().elementwise.find(spec, inputs, params)
+    }
+
+    /// Stores the element type of the result of an element-wise operation for later calls like it.
+    pub(crate) fn add_elementwise_type(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        result: DataType,
+    ) {
+        self.lock().elementwise.add(spec, inputs, params, result);
     }
 
     /// Adds a placeholder value of a type. No step computes it.
