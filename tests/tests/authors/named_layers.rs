@@ -446,8 +446,8 @@ fn a_stack_whose_layer_would_never_get_graphs_is_refused() {
     }
     // A layer that writes no operation passes graphs on, and the layers on a backend in parentheses are checked, too.
     assert!(bb::backend("passing+graphs+passing+cpu").is_ok());
-    assert!(bb::backend("first_of(graphs+selfish+cpu, cpu)").is_ok());
-    assert!(bb::backend("first_of(selfish+graphs+cpu, cpu)").is_err());
+    assert!(bb::backend("first_of(graphs+endless+cpu, cpu)").is_ok());
+    assert!(bb::backend("first_of(endless+graphs+cpu, cpu)").is_err());
 }
 
 #[test]
