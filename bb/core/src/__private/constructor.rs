@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 /// The constructor that `new` names, for a backend `B`.
 ///
-/// Its methods exist only if the function takes no arguments. Otherwise rustc finds the methods of [`WrongConstructor`]
+/// Its methods exist only if the function takes no arguments. Otherwise rustc finds the methods of `WrongConstructor`
 /// through `Deref`. These exist for every function, so that only [`Signature::constructs`] reports an error.
 #[derive(Debug)]
 pub struct NewFunction<B, F>(F, PhantomData<fn() -> B>);
@@ -65,7 +65,7 @@ pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOpt
 
 /// Builds a backend with `Default`.
 ///
-/// The method `made` exists only if the backend implements `Default`. Otherwise rustc finds [`NoDefault::made`] through `Deref`,
+/// The method `made` exists only if the backend implements `Default`. Otherwise rustc finds `NoDefault::made` through `Deref`,
 /// so that only [`Makes`] reports an error.
 #[derive(Debug)]
 pub struct ByDefault<B>(PhantomData<fn() -> B>);

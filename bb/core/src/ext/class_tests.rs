@@ -75,7 +75,8 @@ fn the_type_of_a_result_is_known_after_a_call_with_the_same_types() {
             assert!(on.elementwise_result(spec, &large, &params).is_none(), "{}", spec.name);
             on.note_elementwise(spec, &small, &params, &results);
             let known = on.elementwise_result(spec, &large, &params).unwrap();
-            assert_eq!((known.dtype(), known.shape()), (results[0].dtype(), &[2, 3, 4][..]), "{}", spec.name);
+            let dtype = results.first().unwrap().dtype();
+            assert_eq!((known.dtype(), known.shape()), (dtype, &[2, 3, 4][..]), "{}", spec.name);
             // No operand has the shape of this result.
             let unknown = on.elementwise_result(spec, &other, &params);
             assert!(unknown.is_none() || count == 1, "{}", spec.name);
