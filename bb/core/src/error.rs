@@ -36,6 +36,7 @@ pub use trace_fault::TraceFault;
 pub use wrong_result::{ResultMaker, WrongResult};
 pub(crate) use wrong_result::{type_name, type_path};
 
+pub use phrases::option_list;
 use phrases::{
     are, declared, declares, did_you_mean, for_other_values, kernel_of, layer_or_backend, linked_backends,
     linked_layers, nearest_of, no_backend, no_folder, of_backend, one_backend, one_layer, options, partner,

@@ -12,7 +12,8 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// Runs the tests whose name contains `filter`. Tests of primitives that the backend does not run are skipped.
 ///
-/// The backend runs without the element types that the runtime emulates. A call that does not return in time ends the process. Panics are failures of tests, so they are not printed.
+/// The backend runs without the element types that the runtime emulates. A call that does not return in time ends the process. Panics
+/// are failures of tests, so they are not printed.
 pub(super) fn run(
     backend: &str,
     filter: Option<&str>,

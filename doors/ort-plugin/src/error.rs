@@ -205,17 +205,8 @@ fn own_options() -> String {
 
 /// Lists the options that a backend takes. `narrow_floats` comes last, and is absent if it cannot be set.
 pub(crate) fn backend_takes(backend: &str, takes: &[String]) -> String {
-    let (backend, floats) = (shown(backend), bb::OpenOption::NarrowFloats.name());
-    match takes {
-        [] => format!("the backend `{backend}` takes none"),
-        [last] if last == floats => {
-            format!("the backend `{backend}` takes only `{floats}`, if it lacks a float type")
-        }
-        [own @ .., last] if last == floats => {
-            format!("the backend `{backend}` takes {}, and `{floats}` if it lacks a float type", quoted(own))
-        }
-        own => format!("the backend `{backend}` takes {}", quoted(own)),
-    }
+    let names: Vec<&str> = takes.iter().map(String::as_str).collect();
+    format!("the backend `{}` takes {}", shown(backend), bb_core::error::option_list(&names))
 }
 
 /// Lists names in backquotes.

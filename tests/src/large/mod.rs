@@ -231,6 +231,10 @@ fn int(name: &str, value: i64) -> AttributeProto {
     AttributeProto { i: Some(value), ..attribute(name, AttributeType::Int) }
 }
 
+fn float(name: &str, value: f32) -> AttributeProto {
+    AttributeProto { f: Some(value), ..attribute(name, AttributeType::Float) }
+}
+
 fn list(name: &str, values: &[i64]) -> AttributeProto {
     AttributeProto { ints: values.to_vec(), ..attribute(name, AttributeType::Ints) }
 }

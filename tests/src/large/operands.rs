@@ -1,8 +1,8 @@
 //! Many operands and results of one node, and many links of one operator.
 
 use super::{
-    chain, fan, floats, graph, int, ints, link, list, listed, names, node, nodes_of, of_extents, of_vector,
-    serialized, text, vector, with,
+    chain, fan, float, floats, graph, int, ints, link, list, listed, names, node, nodes_of, of_extents,
+    of_vector, serialized, text, vector, with,
 };
 use crate::model::value;
 use bb::ir::proto::NodeProto;
@@ -35,6 +35,7 @@ listed! {
     softmaxes: 300,
     tops: 200,
     clips: 500,
+    slopes: 2000,
     wheres: 500,
     products: 300,
     products_shared: 300,
@@ -254,6 +255,14 @@ fn tops(n: usize) -> Vec<u8> {
 fn clips(n: usize) -> Vec<u8> {
     let one = |_: usize, x: &str, y: &str| vec![node("Clip", &[x, "low", "high"], &[y])];
     of_vector(chain(n, one), vec![floats("low", &[], &[0.0]), floats("high", &[], &[6.0])])
+}
+
+/// Each link has another parameter.
+fn slopes(n: usize) -> Vec<u8> {
+    let one = |i: usize, x: &str, y: &str| {
+        vec![with(node("LeakyRelu", &[x], &[y]), float("alpha", i as f32 / n as f32))]
+    };
+    of_vector(chain(n, one), Vec::new())
 }
 
 fn wheres(n: usize) -> Vec<u8> {

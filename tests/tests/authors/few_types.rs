@@ -111,7 +111,7 @@ fn a_result_of_a_wrong_type_is_the_fault_of_its_operation() {
     let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
     let error = x.neg().map(drop).unwrap_err();
     assert_eq!(on.error_kind(&error), ErrorKind::Device);
-    let expected = "result 0 of `neg` is i32[2], expected f32[2]: the kernel of the backend returned it";
+    let expected = "result 0 of `neg` is i32[2], expected f32[2]: the backend returned it";
     let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
     assert!(causes.any(|cause| cause.to_string() == expected), "{error:?}");
 }

@@ -129,14 +129,20 @@ pub(super) fn declared(takes: &[String]) -> String {
 
 /// Lists the options that a backend takes. `narrow_floats` comes last, and is absent if it cannot be set.
 pub(super) fn options(takes: &[OpenOption]) -> String {
-    let floats = OpenOption::NarrowFloats;
-    match takes {
+    option_list(&takes.iter().map(|option| option.name()).collect::<Vec<_>>())
+}
+
+/// Lists options of a backend by name, in the order of [`Error::OpenOption`](crate::Error::OpenOption).
+#[doc(hidden)]
+pub fn option_list(names: &[&str]) -> String {
+    let floats = OpenOption::NarrowFloats.name();
+    match names {
         [] => "none".to_owned(),
         [last] if *last == floats => format!("only `{floats}`, if it lacks a float type"),
         [own @ .., last] if *last == floats => {
             format!("{}, and `{floats}` if it lacks a float type", quoted(own))
         }
-        _ => quoted(takes),
+        _ => quoted(names),
     }
 }
 

@@ -48,7 +48,7 @@ impl std::fmt::Display for ResultMaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ResultMaker::Component => f.write_str("the component"),
-            ResultMaker::Backend { .. } => f.write_str("the kernel of the backend"),
+            ResultMaker::Backend { .. } => f.write_str("the backend"),
             ResultMaker::Layer { ty, backend: None } => write!(f, "the layer `{ty}`"),
             ResultMaker::Layer { ty, backend: Some(backend) } => {
                 write!(f, "the layer `{ty}` on the backend `{backend}`")

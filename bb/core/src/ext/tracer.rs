@@ -67,7 +67,6 @@ impl Tracer {
     ) {
         if let ([y], Class::Elementwise) = (results, spec.class)
             && self.in_body()
-            && self.elementwise_type(spec, inputs, params).is_none()
         {
             self.add_elementwise_type(spec, inputs, params, y.dtype());
         }

@@ -1,6 +1,6 @@
 //! The element types of the results of element-wise operations.
 //!
-//! The result of such an operation has the shape that its operands broadcast to, and its element type depends only on the operands'
+//! The result of an element-wise operation has the shape that its operands broadcast to. Its element type depends only on the operands'
 //! element types and the parameters. So the body of a native operation is traced only for the first call with these types and
 //! parameters.
 
@@ -21,7 +21,11 @@ struct Known {
     result: DataType,
 }
 
-/// The element types of the results of the calls so far.
+/// The maximum number of calls that are stored, because each call is compared with all of them. A model may have thousands of calls
+/// with different parameters.
+const MOST: usize = 256;
+
+/// The element types of the results of the first calls.
 #[derive(Debug, Default)]
 pub(super) struct ElementwiseTypes(Vec<Known>);
 
@@ -47,7 +51,7 @@ impl ElementwiseTypes {
         self.0.iter().find(is_like).map(|known| known.result)
     }
 
-    /// Adds the element type of a call's result.
+    /// Adds the element type of a call's result, unless it is known already or there is no room.
     pub(super) fn add(
         &mut self,
         spec: &'static OpSpec,
@@ -55,6 +59,9 @@ impl ElementwiseTypes {
         params: &[Param<'_>],
         result: DataType,
     ) {
+        if self.0.len() >= MOST || self.find(spec, operands, params).is_some() {
+            return;
+        }
         let params = params.iter().map(|param| param.clone().into_owned()).collect();
         self.0.push(Known { spec, operands: types(operands), params, result });
     }
