@@ -14,6 +14,8 @@ import subprocess
 import sys
 from importlib import metadata
 
+import hold
+
 HERE = pathlib.Path(__file__).parent
 
 
@@ -24,13 +26,14 @@ class Failed(Exception):
 class Engine:
     """An engine that is started anew for each measurement."""
 
-    def __init__(self, name, colour, command):
+    def __init__(self, name, colour, command, variables=None):
         self.name, self.colour, self.command = name, colour, [str(part) for part in command]
+        self.variables = variables or {}
 
     def measure(self, subject, room, runs, threads):
         """Times runs of a subject, whose inputs are in the folder `room`."""
         command = self.command + [str(argument) for argument in (subject, room, runs, threads)]
-        return run(command, threads)
+        return run(command, environment(threads) | self.variables)
 
 
 class Bb(Engine):
@@ -42,7 +45,8 @@ class Bb(Engine):
 
     def measure(self, subject, room, runs, threads):
         options = ["--inputs", room, "--runs", runs, "--threads", threads, "--json"]
-        got = run(self.command + [str(argument) for argument in ["bench", subject] + self.backend + options], threads)
+        command = self.command + [str(argument) for argument in ["bench", subject] + self.backend + options]
+        got = run(command, environment(threads))
         return {
             "seconds": got["run_seconds"]["p50"],
             "cpu_seconds": got.get("run_cpu_seconds"),
@@ -54,14 +58,14 @@ class Bb(Engine):
 class Kept(Engine):
     """An engine in Python, which is kept between measurements because it takes long to start."""
 
-    def __init__(self, name, colour, script):
-        super().__init__(name, colour, [sys.executable, HERE / script])
+    def __init__(self, name, colour, script, variables=None):
+        super().__init__(name, colour, [sys.executable, HERE / script], variables)
         self.processes = {}
 
     def measure(self, subject, room, runs, threads):
         process = self.processes.get(threads)
         if process is None:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment(threads)}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment(threads) | self.variables}
             process = self.processes[threads] = subprocess.Popen(self.command, **pipes)
         process.stdin.write("\t".join(str(argument) for argument in (subject, room, runs, threads)) + "\n")
         process.stdin.flush()
@@ -77,31 +81,40 @@ def environment(threads):
     return os.environ | {name: str(threads) for name in names}
 
 
-def run(command, threads):
+def run(command, variables):
     """The JSON that a command prints; if it fails, its first words about that are the error."""
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment(threads))
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables)
     if ran.returncode:
         lines = [line for line in ran.stderr.splitlines() if line.strip()]
         raise Failed(lines[0] if lines else f"exit status {ran.returncode}")
     return json.loads(ran.stdout[ran.stdout.index("{") :])
 
 
-def onnx_runtime(kept=False):
-    """ONNX Runtime. If it is kept, its inputs and outputs are bound before it is timed, as a call of an operator needs it."""
-    name, colour, script = "ONNX Runtime", "#2a7f4f", "session.py"
-    return Kept(name, colour, script) if kept else Engine(name, colour, [sys.executable, HERE / script])
+def onnx_runtime(kept=False, level=None, name="ONNX Runtime"):
+    """ONNX Runtime, with all that the processor has, or held to a level of its instructions.
+
+    If it is kept, its inputs and outputs are bound before it is timed, as a call of an operator needs it.
+    """
+    colour, script, variables = "#2a7f4f", "session.py", hold.held() if level in hold.LEVELS else None
+    if kept:
+        return Kept(name, colour, script, variables)
+    return Engine(name, colour, [sys.executable, HERE / script], variables)
 
 
 def models(args):
-    """The engines that run models, `bb` first, and after the others `bb` held to each level that was asked for."""
+    """The engines that run models, `bb` first, and after the others the engines that are held to each level that was asked for."""
     engines = [Bb(args.bb), onnx_runtime()]
     if args.peer:
         engines += [Engine("tract", "#3a6ea5", [args.peer, "tract"]), Engine("RTen", "#b3541e", [args.peer, "rten"])]
-    return engines + [Bb(args.bb, level) for level in args.levels]
+    for level in args.levels:
+        engines.append(Bb(args.bb, level))
+        if level in hold.LEVELS:
+            engines.append(onnx_runtime(level=level, name=f"ONNX Runtime at {level}"))
+    return engines
 
 
-def hold(level):
-    """Holds the engines that can be held to a level of instructions: OpenBLAS, with which NumPy computes products."""
+def hold_numpy(level):
+    """Holds OpenBLAS, with which NumPy computes products, to a level of instructions."""
     core = {"portable": "Prescott", "avx2": "Haswell", "avx2-vnni": "Haswell", "avx512": "SkylakeX"}.get(level)
     if core:
         os.environ["OPENBLAS_CORETYPE"] = core
@@ -109,7 +122,7 @@ def hold(level):
 
 def operators(args):
     """The engines that run single operators, `bb` first."""
-    engines = [Bb(args.bb, args.level, "bb"), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
+    engines = [Bb(args.bb, args.level, "bb"), onnx_runtime(kept=True, level=args.level), Kept("NumPy", "#8a6d1f", "arrays.py")]
     if args.peer:
         engines += [Engine("candle", "#7a4a99", [args.peer, "candle"]), Engine("burn", "#b3541e", [args.peer, "burn"])]
     return engines

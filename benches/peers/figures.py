@@ -83,8 +83,13 @@ def operators_chart(rows):
 
 def ratios(rows, name, key="seconds", own="bb"):
     """What bb, or bb at a level, takes over what another engine takes, of the models of which both are known."""
-    both = ((got.get(own, {}).get(key), got.get(name, {}).get(key)) for _, got in rows)
+    both = ((got.get(own, {}).get(key), beside(got, name, own).get(key)) for _, got in rows)
     return [own / other for own, other in both if own and other]
+
+
+def beside(got, name, own):
+    """The measurements of an engine beside bb, or bb at a level: of the engine at the same level if it was held to it."""
+    return got.get(name + own.removeprefix("bb")) or got.get(name, {})
 
 
 MEASURES = (("seconds", "wall"), ("cpu_seconds", "processor time"), ("ready_seconds", "ready"), ("peak_bytes", "memory"))
@@ -125,12 +130,14 @@ def models_table(about, peers, rows):
 
 
 def at_level(level, peers, rows):
-    """A table of the times of bb held to a level, beside the engines, which use all that the processor has."""
-    lines = [f"| model | {level}, ms |" + "".join(f" ratio to {peer.name} |" for peer in peers), "|---|---|" + "---|" * len(peers)]
+    """A table of the times of bb held to a level, beside the engines, each at the same level if it was held to it."""
+    held = {peer.name: peer.name + level.removeprefix("bb") for peer in peers}
+    named = [name if any(name in got for _, got in rows) else peer for peer, name in held.items()]
+    lines = [f"| model | {level}, ms |" + "".join(f" ratio to {name} |" for name in named), "|---|---|" + "---|" * len(peers)]
     for name, got in rows:
         if level in got:
             own = got[level]["seconds"]
-            others = (got.get(peer.name) for peer in peers)
+            others = (beside(got, peer.name, level) for peer in peers)
             lines.append(f"| {name} | {1e3 * own:.4g} |" + "".join(f" {own / other['seconds']:.2f} |" if other else " |" for other in others))
     return lines
 

@@ -29,7 +29,7 @@ def arguments():
         "--levels",
         type=lambda text: text.split(","),
         default=[],
-        help="levels of instructions to which bb is held besides, such as avx2,portable; other engines use all that they find",
+        help="levels of instructions to which bb is held besides, such as avx2,portable; at avx2 ONNX Runtime is held to it too",
     )
     parser.add_argument("--seconds", type=float, default=0.3, help="the time of an engine in a round, about")
     parser.add_argument("--batch", type=int, default=0, help="repeat the rows of all inputs up to this number")
@@ -84,7 +84,7 @@ def models(args, contenders, threads):
 def main():
     args = arguments()
     contenders = engines.models(args)
-    peers = [engine for engine in contenders if not isinstance(engine, engines.Bb)]
+    peers = [engine for engine in contenders if not isinstance(engine, engines.Bb) and " at " not in engine.name]
     for threads in args.threads:
         rows = models(args, contenders, threads)
         if not rows:

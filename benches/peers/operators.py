@@ -38,7 +38,7 @@ def arguments():
     parser.add_argument("--wide", action="store_true", help="measure one case of nearly every operator, beside ONNX Runtime")
     parser.add_argument("--rates", required=True, help="the command rates of the package bb-benches")
     parser.add_argument("--peer", help="the command peer of this folder, which runs candle and burn")
-    parser.add_argument("--level", choices=list(PEAKS), help="hold bb, and NumPy's products, to a level of instructions")
+    parser.add_argument("--level", choices=list(PEAKS), help="hold bb, NumPy's products and, at avx2, ONNX Runtime to a level of instructions")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.05, help="the time of an engine in a round, about")
@@ -94,7 +94,7 @@ def elements(size):
 
 def main():
     args = arguments()
-    engines.hold(args.level)
+    engines.hold_numpy(args.level)
     contenders = engines.operators(args)
     rates = levels(args)
     of = lambda kind: PEAKS[args.level][kind] if args.level else None
@@ -117,7 +117,7 @@ def main():
             print(f"{row.ratio():5.2f} {row.name} {row.size}:{each}", flush=True)
     if not rows:
         sys.exit("no operator was measured")
-    about = engines.about(args.threads, args.rounds) + (f", bb and NumPy held to {args.level}" if args.level else "")
+    about = engines.about(args.threads, args.rounds) + (f", held to {args.level}" if args.level else "")
     about += ", peaks of " + "; ".join(map(described, rates))
     text = figures.operators_table(about, [engine.name for engine in contenders], rows)
     print("", figures.slower(rows), sep="\n")

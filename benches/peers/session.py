@@ -1,6 +1,7 @@
 """Times a model on ONNX Runtime, as `timing.py` says. Its memory is what the session adds to that of Python."""
 
 import functools
+import os
 import pathlib
 import time
 
@@ -32,6 +33,8 @@ def opened(model, threads):
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    if os.environ.get("BB_EXACT_BYTES"):
+        options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
