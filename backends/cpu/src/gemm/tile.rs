@@ -94,15 +94,13 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
             }
         }
         let whole = V::BRANCHES && (filled || last == V::LANES);
-        if V::BRANCHES && a_col == 1 {
+        if V::BRANCHES && a_col == 1 && (ROWS >= VECTORS || V::AT_ONCE > 0) {
             // Several steps per iteration have constant offsets, so that their addresses need no arithmetic.
             if whole {
                 products::<V, ROWS, VECTORS, true, 4>(args, &mut sums);
             } else {
                 products::<V, ROWS, VECTORS, false, 4>(args, &mut sums);
             }
-        } else if V::PAIRS && a_col == 1 {
-            products::<V, ROWS, VECTORS, false, 2>(args, &mut sums);
         } else if whole {
             products::<V, ROWS, VECTORS, true, 1>(args, &mut sums);
         } else {
@@ -140,15 +138,13 @@ macro_rules! steps_of_some {
 }
 
 /// Prefetches a part of the rows of the next tile, so that a left operand in a distant cache arrives in time:
-/// processors do not detect a few rows that are read in parallel as streams. Called once for every `STEPS` elements of
-/// a row.
+/// processors do not detect a few rows that are read in parallel as streams. Called once for every element of a row.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn fetch_below<T, const ROWS: usize, const STEPS: usize>(a: *const T, a_row: isize, done: usize) {
+fn fetch_below<T, const ROWS: usize>(a: *const T, a_row: isize, done: usize) {
+    // While a line of each row is read, 16 rows of `f32` or 8 rows of `f64` are prefetched.
     let line = 64 / size_of::<T>();
-    // While a line of each row is read, `line / STEPS` rows are prefetched: with two steps, eight rows of `f32` or four
-    // rows of `f64`.
-    let row = done / STEPS % (line / STEPS);
+    let row = done % line;
     let below = a.wrapping_offset((ROWS + row).cast_signed() * a_row).wrapping_add(done / line * line);
     // SAFETY: a prefetch never faults, so that any address is valid.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(below.cast()) }
@@ -178,15 +174,33 @@ unsafe fn products<
         // This is a macro because a closure might be compiled as a function without the instruction set.
         macro_rules! step {
             ($at:expr) => {
-                let mut right = [V::zero(); VECTORS];
-                for (v, right) in right.iter_mut().enumerate() {
-                    let from = b.add(v * V::LANES);
-                    *right = if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let left = V::splat(a.offset(i.cast_signed() * a_row).add($at));
-                    for (sum, right) in sums.iter_mut().zip(right) {
-                        *sum = sum.mul_add(left, right);
+                // The operand with fewer vectors is kept in registers, so that enough registers are left for the sums.
+                if ROWS < VECTORS {
+                    let mut left = [V::zero(); ROWS];
+                    for (i, left) in left.iter_mut().enumerate() {
+                        *left = V::splat(a.offset(i.cast_signed() * a_row).add($at));
+                    }
+                    for v in 0..VECTORS {
+                        let from = b.add(v * V::LANES);
+                        let right =
+                            if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+                        for (sums, &left) in sums.iter_mut().zip(&left) {
+                            if let Some(sum) = sums.get_mut(v) {
+                                *sum = sum.mul_add(left, right);
+                            }
+                        }
+                    }
+                } else {
+                    let mut right = [V::zero(); VECTORS];
+                    for (v, right) in right.iter_mut().enumerate() {
+                        let from = b.add(v * V::LANES);
+                        *right = if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+                    }
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        let left = V::splat(a.offset(i.cast_signed() * a_row).add($at));
+                        for (sum, right) in sums.iter_mut().zip(right) {
+                            *sum = sum.mul_add(left, right);
+                        }
                     }
                 }
                 b = b.wrapping_offset(b_row);
@@ -222,10 +236,6 @@ unsafe fn products<
             }
         } else if STEPS > 1 {
             while done + STEPS <= k {
-                #[cfg(target_arch = "x86_64")]
-                if V::PAIRS && ROWS * VECTORS >= 16 {
-                    fetch_below::<V::Item, ROWS, STEPS>(a.wrapping_sub(done), a_row, done);
-                }
                 for at in 0..STEPS {
                     step!(at);
                 }
@@ -233,7 +243,13 @@ unsafe fn products<
                 done += STEPS;
             }
         }
-        for _ in done..k {
+        // With 512-bit vectors, a loop of several steps would have all elements of the left operand in registers at once.
+        // There are not enough registers for them in a tile of 24 vectors.
+        for done in done..k {
+            #[cfg(target_arch = "x86_64")]
+            if V::FETCHES && ROWS * VECTORS >= 16 && a_col == 1 {
+                fetch_below::<V::Item, ROWS>(a.wrapping_sub(done), a_row, done);
+            }
             step!(0);
             a = a.wrapping_offset(a_col);
         }

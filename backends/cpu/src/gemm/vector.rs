@@ -20,8 +20,8 @@ pub(crate) trait Vector: Copy {
     /// Whether reading a partial vector costs more than reading a whole one, because it branches or its mask occupies a
     /// register that sums need. Loops then read whole vectors where possible, and unroll several steps.
     const BRANCHES: bool = false;
-    /// Whether loops that read partial vectors unroll two steps if the rows of the left operand are contiguous.
-    const PAIRS: bool = false;
+    /// Whether loops prefetch the rows of the left operand that the next tile reads.
+    const FETCHES: bool = false;
     /// The number of elements of a left row that are loaded together and multiplied without being broadcast. It is 2 or
     /// 4, or 0 if the instruction set cannot multiply by one lane of a register.
     const AT_ONCE: usize = 0;
@@ -250,7 +250,7 @@ mod x86 {
         ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
          $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
          |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
-         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)? $(; pairs $pairs:literal)?
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)? $(; fetches $fetches:literal)?
          $(; ends $mul:ident $max:ident $min:ident)?) => {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
@@ -262,7 +262,7 @@ mod x86 {
                 type Mask = $mask;
                 const LANES: usize = $lanes;
                 $(const BRANCHES: bool = $branches;)?
-                $(const PAIRS: bool = $pairs;)?
+                $(const FETCHES: bool = $fetches;)?
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
@@ -369,7 +369,7 @@ mod x86 {
         _mm512_add_ps,
         |s, a, b| _mm512_fmadd_ps(a, b, s),
         _mm512_reduce_add_ps;
-        pairs true;
+        fetches true;
         ends _mm512_mul_ps _mm512_max_ps _mm512_min_ps
     );
     vector!(
@@ -389,7 +389,7 @@ mod x86 {
         _mm512_add_pd,
         |s, a, b| _mm512_fmadd_pd(a, b, s),
         _mm512_reduce_add_pd;
-        pairs true
+        fetches true
     );
     vector!(
         I32x16,
