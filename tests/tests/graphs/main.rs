@@ -19,6 +19,7 @@ mod recurrent;
 mod refused;
 mod rows;
 mod scales;
+mod scans;
 mod spelled_attention;
 mod spelled_out;
 mod transposes;

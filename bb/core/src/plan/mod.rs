@@ -23,6 +23,7 @@ pub mod how;
 mod interpreter;
 mod kernels;
 mod lir;
+mod mapped;
 mod module;
 mod narrowed;
 mod origin;

@@ -5,6 +5,7 @@
 
 use super::conditions::Cause;
 use super::failure::{in_node, of_operator};
+use super::mapped::Recorded;
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
@@ -16,9 +17,10 @@ use crate::trace::{OriginId, TraceStop, TraceValue, TracedTensor, Tracer, Weight
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, Node, ValueId, ValueType};
+use bb_ir::op::Primitive;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The maximum number of nodes of one unrolled loop.
@@ -451,6 +453,16 @@ impl<'t> Tracing<'t> {
         let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
             let operands = operands.into_iter().map(|x| x.map(Item::Parts)).collect();
             let mut repetition = Repetition::begin(self.tracer, repeat, node, operands)?;
+            let origin = self.tracer.origin();
+            let mapped = self.mapped(inner, &repetition);
+            self.tracer.set_origin(origin);
+            // An error that depends on an iteration is found again below.
+            if let Ok(Some(results)) = mapped {
+                let results = repetition.finish_all(self.tracer, results)?;
+                return Ok(Some(results.into_iter().map(Item::value).collect()));
+            }
+            self.tracer.forget(before);
+            self.inner.borrow_mut().origins.forget(noted);
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
             let before_this = self.inner.borrow().unrolled;
             let Some(nodes) = iterations.filter(|n| *n <= UNROLLED && before_this + n <= UNROLLED_IN_ALL)
@@ -480,6 +492,68 @@ impl<'t> Tracing<'t> {
                 Ok(None)
             }
         }
+    }
+
+    /// Traces all iterations of a `Scan` at once. Returns the collected results with the iteration as the first dimension; `None` if
+    /// an iteration depends on an earlier one, or if there is no rule for a step.
+    fn mapped(
+        &mut self,
+        inner: &Inner,
+        repetition: &Repetition<TracedTensor>,
+    ) -> Result<Option<Vec<TracedTensor>>, TraceStop> {
+        // A nested body would be traced twice at each level.
+        let nests = |code: &Code| matches!(code, Code::If | Code::Repeat(_));
+        if inner.resolved.code.iter().any(nests) {
+            return Ok(None);
+        }
+        let Some(scan) = repetition.scan_parts(self.tracer)? else { return Ok(None) };
+        let mut same = HashMap::new();
+        let mut given = Vec::new();
+        for state in &scan.states {
+            let Item::Parts(state) = state else { return Ok(None) };
+            state.visit(&mut |x: &TracedTensor| drop(same.insert(x.value(), x.clone())));
+            given.push(state.clone());
+        }
+        for &value in &inner.captures {
+            let Slot::Parts(item) = self.slot(value)? else { return Ok(None) };
+            item.visit(&mut |x: &TracedTensor| drop(same.insert(x.value(), x.clone())));
+        }
+        let mut parts = Vec::new();
+        for x in &scan.operands {
+            let extents = x.extents();
+            let part = self.tracer.stand_in(crate::Tensor::dtype(x), extents.get(1..).unwrap_or_default());
+            parts.push(part.value());
+            given.push(OnnxValue::Tensor(part));
+        }
+        let first = self.tracer.steps();
+        let results = self.inline("body", inner, given)?;
+        let (steps, bytes) = self.tracer.take_steps(first)?;
+        let Some(results) = results else { return Ok(None) };
+        let mut unchanged: HashMap<_, _> = same.keys().map(|&value| (value, value)).collect();
+        for step in &steps {
+            if let (Some(Primitive::Identity), [Some(from)], [to]) =
+                (step.operation.primitive(), step.inputs.as_slice(), step.outputs.as_slice())
+                && let Some(&origin) = unchanged.get(from)
+            {
+                unchanged.insert(*to, origin);
+            }
+        }
+        let mut results = results.into_iter();
+        for state in &scan.states {
+            let (Some(OnnxValue::Tensor(after)), Some(before)) = (results.next(), state.tensor()) else {
+                return Ok(None);
+            };
+            if unchanged.get(&after.value()) != Some(&before.value()) {
+                return Ok(None);
+            }
+        }
+        let mut collected = Vec::new();
+        for result in results {
+            let OnnxValue::Tensor(x) = result else { return Ok(None) };
+            collected.push(x.value());
+        }
+        let recorded = Recorded { steps, parts, same, collected, bytes };
+        recorded.results(self.tracer, &scan, STEPS)
     }
 
     /// Traces a subgraph inline; `None` if some node of the subgraph must run between segments.

@@ -161,6 +161,11 @@ impl<I: TableIndex, T> Table<I, T> {
         self.entries
     }
 
+    /// Removes the entries from a position on, and returns them.
+    pub(crate) fn split_off(&mut self, from: usize) -> Vec<T> {
+        self.entries.split_off(from.min(self.entries.len()))
+    }
+
     /// Truncates the table to `len` entries.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.entries.truncate(len);

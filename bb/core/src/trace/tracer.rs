@@ -499,6 +499,25 @@ impl Tracer {
         self.lock().recorded.steps.truncate(from);
     }
 
+    /// Removes all steps from the index `from` on, and returns them with the size in bytes of their largest result.
+    pub(crate) fn take_steps(&self, from: usize) -> Result<(Vec<Step>, usize), Error> {
+        let recorded = &mut self.lock().recorded;
+        let steps = recorded.steps.split_off(from);
+        let mut most = 0;
+        for value in steps.iter().flat_map(|step| &step.outputs) {
+            most = most.max(recorded.values.get(*value)?.bytes());
+        }
+        Ok((steps, most))
+    }
+
+    /// Returns a constant or a weight of the trace; `None` for a value that a step computes or that is an input.
+    pub(crate) fn constant_value(&self, value: TraceValue) -> Option<TracedTensor> {
+        let state = self.lock();
+        let info = state.recorded.values.get(value).ok().filter(|info| info.source.is_constant())?;
+        let ty = Type::fixed(info.dtype, &info.shape);
+        Some(TracedTensor::new(value, ty, TracedElements::Unknown, When::ALWAYS, self.log.clone()))
+    }
+
     /// Returns the origin of the steps that are recorded next.
     pub(crate) fn origin(&self) -> Option<OriginId> {
         self.lock().origin

@@ -45,6 +45,16 @@ pub(super) struct Repetition<T> {
     batch: Option<Batch<T>>,
 }
 
+/// What a `Scan` runs its body with.
+pub(super) struct ScanParts<T> {
+    /// The number of iterations.
+    pub(super) trips: usize,
+    /// The initial states.
+    pub(super) states: Vec<Item<T>>,
+    /// The scanned operands, with the iteration as the first dimension.
+    pub(super) operands: Vec<T>,
+}
+
 /// An operand that is sliced, one part for each iteration.
 #[derive(Debug)]
 struct Scanned<T> {
@@ -187,6 +197,53 @@ impl<T: Tensor> Repetition<T> {
         let index = if scanned.backwards { trips.saturating_sub(iteration + 1) } else { iteration } as i64;
         let part = on.slice(x, &[index], &[index + 1], &[axis], &[])?;
         Ok(OnnxValue::Tensor(on.squeeze(&part, &[axis])?))
+    }
+
+    /// Returns the parts of all iterations of a `Scan`; `None` for other operators.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    pub(super) fn scan_parts<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+    ) -> Result<Option<ScanParts<T>>, B::Error> {
+        let (Repeat::Scan, Some(trips)) = (self.repeat, self.trips) else { return Ok(None) };
+        let mut operands = Vec::with_capacity(self.scanned.len());
+        for Scanned { from, axis, backwards } in &self.scanned {
+            let Some(x) = from.tensor() else { return Ok(None) };
+            let mut x = x.clone();
+            if *axis != 0 {
+                let others = (0..x.rank() as i64).filter(|other| other != axis);
+                let perm: Vec<i64> = std::iter::once(*axis).chain(others).collect();
+                x = on.transpose(&x, &perm)?;
+            }
+            operands.push(if *backwards { reversed(on, &x)? } else { x });
+        }
+        Ok(Some(ScanParts { trips, states: self.state.clone(), operands }))
+    }
+
+    /// Returns the node's results, if the states stay the same and these are the collected results of all iterations, which are
+    /// the first dimension of each.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    pub(super) fn finish_all<B: Backend<Tensor = T> + ?Sized>(
+        self,
+        on: &B,
+        results: Vec<T>,
+    ) -> Result<Vec<Item<T>>, B::Error> {
+        let mut all = self.state;
+        for (x, Collected { axis, backwards, .. }) in results.into_iter().zip(self.collected) {
+            let x = if backwards { reversed(on, &x)? } else { x };
+            let rank = x.rank() as i64;
+            let to = if axis < 0 { axis + rank } else { axis };
+            let perm = (1..rank).take(to as usize).chain([0]).chain(to + 1..rank);
+            let x = if to == 0 { x } else { on.transpose(&x, &perm.collect::<Vec<_>>())? };
+            all.push(Item::Parts(OnnxValue::Tensor(x)));
+        }
+        Ok(all)
     }
 
     /// Stores the results that the body returned in an iteration.
@@ -354,6 +411,11 @@ fn join<B: Backend + ?Sized>(on: &B, parts: &[B::Tensor], axis: i64) -> Result<B
         [only] => Ok(only.clone()),
         _ => on.concat(&parts.iter().collect::<Vec<_>>(), axis),
     }
+}
+
+/// Reverses the first dimension.
+fn reversed<B: Backend + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.slice(x, &[-1], &[i64::MIN], &[0], &[-1])
 }
 
 /// Creates a tensor of zeros.
