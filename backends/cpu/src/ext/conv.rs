@@ -285,34 +285,98 @@ pub(super) unsafe fn unroll(
 ) {
     let (lines, cols) = (&plane.rows, &plane.cols);
     let size = lines.extent * cols.extent;
+    let width = rows * cols.out;
+    let is_shifted = lines.stride == 1 && cols.stride == 1 && cols.out == cols.extent;
     let mut to = columns;
     for c in 0..depth {
         for ky in 0..lines.kernel {
             for kx in 0..cols.kernel {
-                let (from, end) = cols.inside(kx);
-                for oy in top..top + rows {
-                    // SAFETY: `to` has room for this row's windows, and their positions are in row `iy`.
-                    unsafe {
-                        match lines.position(ky, oy) {
-                            None => to.write_bytes(0, cols.out),
-                            Some(iy) => {
-                                to.write_bytes(0, from);
-                                let start =
-                                    (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
-                                let line = x.wrapping_add(c * size + iy * cols.extent).wrapping_add(start);
-                                if cols.stride == 1 {
-                                    to.add(from).copy_from_nonoverlapping(line, end - from);
-                                } else {
-                                    for i in 0..end - from {
-                                        to.add(from + i).write(*line.add(i * cols.stride));
-                                    }
-                                }
-                                to.add(end).write_bytes(0, cols.out - end);
-                            }
-                        }
-                        to = to.add(cols.out);
+                // SAFETY: this function's contract.
+                unsafe {
+                    let x = x.add(c * size);
+                    if is_shifted {
+                        shift(plane, [ky, kx], top, rows, x, to);
+                    } else {
+                        unroll_rows(plane, [ky, kx], top, rows, x, to);
                     }
                 }
+                to = to.wrapping_add(width);
+            }
+        }
+    }
+}
+
+/// Unrolls one position within the windows, row by row.
+///
+/// # Safety
+///
+/// `x` has a plane, and `to` has room for the rows.
+unsafe fn unroll_rows(
+    plane: &Plane,
+    [ky, kx]: [usize; 2],
+    top: usize,
+    rows: usize,
+    x: *const f32,
+    to: *mut f32,
+) {
+    let (lines, cols) = (&plane.rows, &plane.cols);
+    let (from, end) = cols.inside(kx);
+    let mut to = to;
+    for oy in top..top + rows {
+        // SAFETY: `to` has room for this row's windows, and their positions are in row `iy`.
+        unsafe {
+            match lines.position(ky, oy) {
+                None => to.write_bytes(0, cols.out),
+                Some(iy) => {
+                    to.write_bytes(0, from);
+                    let start = (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
+                    let line = x.wrapping_add(iy * cols.extent).wrapping_add(start);
+                    if cols.stride == 1 {
+                        to.add(from).copy_from_nonoverlapping(line, end - from);
+                    } else {
+                        for i in 0..end - from {
+                            to.add(from + i).write(*line.add(i * cols.stride));
+                        }
+                    }
+                    to.add(end).write_bytes(0, cols.out - end);
+                }
+            }
+            to = to.add(cols.out);
+        }
+    }
+}
+
+/// Unrolls one position within the windows if rows of the result are as long as rows of the operand: the position is a part of
+/// the plane, with zeros at the edges.
+///
+/// # Safety
+///
+/// As for [`unroll_rows`], with strides of 1.
+unsafe fn shift(plane: &Plane, [ky, kx]: [usize; 2], top: usize, rows: usize, x: *const f32, to: *mut f32) {
+    let (lines, cols) = (&plane.rows, &plane.cols);
+    let ((first, last), (from, end)) = (lines.inside(ky), cols.inside(kx));
+    let (first, last) = (first.max(top), last.min(top + rows));
+    let width = rows * cols.out;
+    // SAFETY: the elements between the first and the last one inside are in the plane, and `to` has room for all rows.
+    unsafe {
+        if first >= last || from >= end {
+            return to.write_bytes(0, width);
+        }
+        let at = |oy: usize, ox: usize| (oy - top) * cols.out + ox;
+        let (begin, stop) = (at(first, from), at(last - 1, end));
+        let start = (first + ky * lines.dilation).wrapping_sub(lines.before).wrapping_mul(cols.extent);
+        let start = start.wrapping_add((from + kx * cols.dilation).wrapping_sub(cols.before));
+        to.write_bytes(0, begin);
+        to.add(begin).copy_from_nonoverlapping(x.wrapping_add(start), stop - begin);
+        to.add(stop).write_bytes(0, width - stop);
+        // The end of a row, and the beginning of the next one.
+        let gap = cols.out - end + from;
+        for oy in first..last - 1 {
+            let edge = to.add(at(oy, end));
+            match gap {
+                0 => break,
+                1 => edge.write(0.0),
+                _ => edge.write_bytes(0, gap),
             }
         }
     }

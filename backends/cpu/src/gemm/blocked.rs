@@ -16,6 +16,7 @@ use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
 use crate::caches::second_level;
 use crate::kernels::Shared;
+use crate::kernels::half::widen_all;
 use crate::level::level;
 use crate::{pace, threads};
 
@@ -325,6 +326,9 @@ pub(crate) unsafe fn packed<T: Compute>(
     }
 }
 
+/// The number of elements between widened rows.
+const PADDING: usize = 16;
+
 /// Returns whether blocks pack their rows of the left operand. Tiles read it in place only if its rows are contiguous
 /// and its elements have the type of the sums.
 fn is_packed<T: Number>(a: Strided<T>) -> bool {
@@ -403,6 +407,24 @@ impl<T: Compute> Block<'_, T> {
                 let left = |slice| Strided { ptr: a.at_row(self.edge(slice)).ptr.cast(), row: a.row, col: 1 };
                 self.sweep(left, right, c, c_row)
             };
+        }
+        if a.col == 1 {
+            // The rows are widened. They are a little longer, because rows whose distance is a power of two evict each other
+            // from the first-level cache.
+            let row = self.depth + PADDING;
+            return scratch(Slot::Left, |room| {
+                let room = room.room::<T>(self.rows * row);
+                for i in 0..self.rows {
+                    // SAFETY: the row is in `a`, and there is room for it.
+                    unsafe { widen_all::<S>(room.add(i * row), a.at_row(i).ptr, self.depth) };
+                }
+                let left = |slice| {
+                    let ptr = room.wrapping_add(self.edge(slice) * row).cast_const();
+                    Strided { ptr, row: row.cast_signed(), col: 1 }
+                };
+                // SAFETY: the rows were widened above.
+                unsafe { self.sweep(left, right, c, c_row) }
+            });
         }
         let height = self.kernels.wide.len();
         scratch(Slot::Left, |room| {

@@ -33,8 +33,9 @@ use self::pack::{Slot, scratch};
 pub(crate) use self::plus::gemm_plus;
 use self::tile::{Compute, TileKernels};
 use crate::caches::second_level;
+use crate::kernels::half::narrow_all;
 use crate::kernels::number::Number;
-use crate::kernels::{Shared, element_loop, transpose, walk};
+use crate::kernels::{Shared, transpose, walk};
 use crate::level::level;
 use crate::pace::{self, STRETCH};
 
@@ -376,8 +377,7 @@ where
                 Large::<T> { kernels, dims, c, c_row, a, b, around }.compute();
             });
             for i in 0..m {
-                let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);
-                element_loop::map(c, std::slice::from_raw_parts(sums.add(i * n), n), T::narrow);
+                narrow_all::<T>(c.add(i * c_row), sums.add(i * n), n);
             }
         }
     });

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use super::{Number, Strided};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::half::widen_all;
 use crate::kernels::transpose;
 
 /// A 64-byte aligned buffer that only grows.
@@ -136,7 +137,8 @@ impl<T: Number> VectorLoop for Copy<T> {
     fn run<const FMA: bool>(self) {
         // SAFETY: only `panel` creates this value, and its callers guarantee that the operands cover it.
         unsafe {
-            match (self.x.col == 1 && self.width == self.panel, self.panel) {
+            let same = size_of::<T>() == size_of::<T::Sum>();
+            match (same && self.x.col == 1 && self.width == self.panel, self.panel) {
                 (true, 32) => self.whole::<32>(),
                 (true, 16) => self.whole::<16>(),
                 (true, 8) => self.whole::<8>(),
@@ -149,20 +151,15 @@ impl<T: Number> VectorLoop for Copy<T> {
 impl<T: Number> Copy<T> {
     /// # Safety
     ///
-    /// The rows have `N` contiguous elements in the source and in the panel.
+    /// The rows have `N` contiguous elements in the source and in the panel, and `T` is the type of its sums.
     #[inline(always)]
     unsafe fn whole<const N: usize>(&self) {
         for p in 0..self.k {
             // SAFETY: this function has the same contract.
             unsafe {
+                // If `T` is as wide as the type of its sums, both are the same type.
                 let from = self.x.ptr.offset(p.cast_signed() * self.x.row).cast::<[T; N]>();
-                let to = self.to.add(p * N);
-                if size_of::<T>() == size_of::<T::Sum>() {
-                    // If `T` is as wide as the type of its sums, both are the same type.
-                    to.cast::<[T; N]>().write(from.read());
-                } else {
-                    to.cast::<[T::Sum; N]>().write(from.read().map(T::widen));
-                }
+                self.to.add(p * N).cast::<[T; N]>().write(from.read());
             }
         }
     }
@@ -178,9 +175,7 @@ impl<T: Number> Copy<T> {
             unsafe {
                 let (from, to) = (x.ptr.offset(p.cast_signed() * x.row), to.add(p * panel));
                 if x.col == 1 {
-                    for j in 0..width {
-                        to.add(j).write((*from.add(j)).widen());
-                    }
+                    widen_all(to, from, width);
                 } else {
                     for j in 0..width {
                         to.add(j).write((*from.offset(j.cast_signed() * x.col)).widen());

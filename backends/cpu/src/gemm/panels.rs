@@ -6,7 +6,8 @@ use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
 use crate::error::Result;
-use crate::kernels::{Shared, element_loop, walk};
+use crate::kernels::half::narrow_all;
+use crate::kernels::{Shared, walk};
 use crate::level::level;
 use crate::pool::{Block as Memory, Pool};
 use bb::DataType;
@@ -200,8 +201,7 @@ impl Panels {
                     scratch(Slot::Sums, |room| {
                         let sums = room.room::<T::Sum>(m * dims.n);
                         multiply(dims, sums, a, panels.get());
-                        let c = std::slice::from_raw_parts_mut(c, m * dims.n);
-                        element_loop::map(c, std::slice::from_raw_parts(sums, m * dims.n), T::narrow);
+                        narrow_all::<T>(c, sums, m * dims.n);
                     });
                 }
             }

@@ -7,6 +7,7 @@ use crate::level::Level;
 use crate::level::level;
 use bb::DataType;
 use half::{bf16, f16};
+use std::any::TypeId;
 
 /// The conversions of one type of 16-bit floats.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,28 @@ impl Half {
             _ => None,
         }
     }
+}
+
+/// Converts `n` elements to the type of sums.
+///
+/// # Safety
+///
+/// Both have `n` elements, and those at `out` are not shared.
+pub(crate) unsafe fn widen_all<T: Number>(out: *mut T::Sum, x: *const T, n: usize) {
+    let run = if TypeId::of::<T>() == TypeId::of::<f16>() { widen_f16 } else { widen::<T> };
+    // SAFETY: this function has the same contract.
+    unsafe { run(out.cast(), [x.cast()], n) }
+}
+
+/// Rounds `n` sums to elements.
+///
+/// # Safety
+///
+/// As for [`widen_all`].
+pub(crate) unsafe fn narrow_all<T: Number>(out: *mut T, x: *const T::Sum, n: usize) {
+    let run = if TypeId::of::<T>() == TypeId::of::<f16>() { narrow_f16 } else { narrow::<T> };
+    // SAFETY: this function has the same contract.
+    unsafe { run(out.cast(), [x.cast()], n) }
 }
 
 /// # Safety
