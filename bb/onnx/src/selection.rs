@@ -8,7 +8,7 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, NodeFacts, Types};
 use bb_ir::pace::{Pace, STRETCH};
-use bb_ir::{Axis, DataType, TensorData, memory};
+use bb_ir::{Axis, DataType, Shape, TensorData, memory};
 use smallvec::smallvec;
 use std::cmp::Ordering;
 
@@ -20,18 +20,6 @@ operators! {
     }
 }
 
-/// Returns whether each element is nonzero; for a string, whether it is not empty.
-fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
-    let part = match x.dtype() {
-        DataType::C64 => DataType::F32,
-        DataType::C128 => DataType::F64,
-        _ => return Ok(cast(x, DataType::Bool, Rounding::default())?.to_bools()?),
-    };
-    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
-    let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
-    Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
-}
-
 fn non_zero_types(at: NodeFacts<'_>) -> Option<Types> {
     let rank = at.dims(0).map_or(Dim::Unknown, |x| Dim::Known(x.len()));
     at.one(Some(DataType::I64), Some(vec![rank, Dim::Unknown]))
@@ -40,23 +28,55 @@ fn non_zero_types(at: NodeFacts<'_>) -> Option<Types> {
 /// `NonZero`: the coordinates of nonzero elements, one column per element. The column of a scalar is empty.
 pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
-    let truths = truths(x)?;
-    let found = truths.iter().enumerate().filter(|(_, truth)| **truth).map(|(i, _)| i);
-    let mut left: Vec<usize> = memory::collected("NonZero", found)?;
-    let (rank, count) = (x.shape().len(), left.len());
-    let mut coordinates = memory::filled("NonZero", 0i64, count.saturating_mul(rank))?;
-    // Each division gives one coordinate as the remainder; the quotient is the index over the outer dimensions.
+    let truths = cast(x, DataType::Bool, Rounding::default())?;
+    let truths = truths.unaligned_bytes()?;
     let mut pace = Pace::new();
-    for (row, &extent) in coordinates.chunks_exact_mut(count.max(1)).zip(x.shape()).rev() {
-        for (row, left) in row.chunks_mut(STRETCH).zip(left.chunks_mut(STRETCH)) {
-            pace.step(row.len());
-            for (coordinate, left) in row.iter_mut().zip(left) {
-                *coordinate = (*left % extent) as i64;
-                *left /= extent;
+    let mut count = 0;
+    for truths in truths.chunks(STRETCH) {
+        pace.step(truths.len());
+        count += truths.iter().map(|&truth| usize::from(truth)).sum::<usize>();
+    }
+    let rank = x.shape().len();
+    let mut bytes =
+        memory::filled("NonZero", 0u8, count.saturating_mul(rank).saturating_mul(size_of::<i64>()))?;
+    let mut shape = x.shape();
+    // The coordinates of the last dimensions stay 0 if their extent is 1.
+    while let [rest @ .., 1] = shape {
+        shape = rest;
+    }
+    if let [outer @ .., extent] = shape {
+        let (coordinates, _) = bytes.as_chunks_mut::<{ size_of::<i64>() }>();
+        let (firsts, mut last) = coordinates.split_at_mut(outer.len().saturating_mul(count));
+        let (mut at, mut found) = (Shape::from_elem(0, outer.len()), 0);
+        for row in truths.chunks((*extent).max(1)) {
+            for (part, truths) in row.chunks(STRETCH).enumerate() {
+                pace.step(1 + truths.len());
+                let mut of_part = 0;
+                for (i, &truth) in (part * STRETCH..).zip(truths) {
+                    // Each coordinate is written, and overwritten unless its element is nonzero, because a branch would often
+                    // be mispredicted.
+                    if let Some(coordinate) = last.get_mut(of_part) {
+                        *coordinate = (i as i64).to_ne_bytes();
+                    }
+                    of_part += usize::from(truth);
+                }
+                last = last.split_at_mut(of_part).1;
+                for (coordinates, &at) in firsts.chunks_mut(count.max(1)).zip(&at) {
+                    let here = coordinates.get_mut(found..found + of_part).unwrap_or_default();
+                    here.fill((at as i64).to_ne_bytes());
+                }
+                found += of_part;
+            }
+            for (index, &extent) in at.iter_mut().zip(outer).rev() {
+                *index += 1;
+                if *index < extent {
+                    break;
+                }
+                *index = 0;
             }
         }
     }
-    Ok(one(TensorData::new(&[rank, count], &coordinates)?))
+    Ok(one(TensorData::adopt(DataType::I64, &[rank, count], bytes.into())?))
 }
 
 /// Gathers entries along an axis.
@@ -248,4 +268,58 @@ fn grouped<T: Copy>(
         of,
         count: memory::collected(OP, runs.iter().map(|run| run.len()))?,
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_ir::graph::Node;
+
+    #[test]
+    fn coordinates_are_those_of_the_elements_that_are_not_zero() {
+        let shapes: [&[usize]; 11] = [
+            &[],
+            &[0],
+            &[1],
+            &[1, 1],
+            &[7],
+            &[3, 0, 2],
+            &[4, 5, 1],
+            &[2, 1, 3, 5],
+            &[5, 1, 1, 1],
+            &[STRETCH + 3],
+            &[2, STRETCH + 1],
+        ];
+        for shape in shapes {
+            for some in [0usize, 1, 2, 3] {
+                let special = [f32::NAN, -0.0, f32::from_bits(1), -1.0];
+                let element = |i: usize| match (some, i * 7919 % 11) {
+                    (0, _) => 0.0,
+                    (1, _) => 1.0,
+                    (_, n) => special.get((n + some) % 6).copied().unwrap_or(0.0),
+                };
+                let elements: Vec<f32> = (0..shape.iter().product()).map(element).collect();
+                let found: Vec<usize> = (0..elements.len()).filter(|&i| element(i) != 0.0).collect();
+                let mut expected: Vec<i64> = Vec::new();
+                for (axis, &extent) in shape.iter().enumerate() {
+                    let inner: usize = shape.iter().skip(axis + 1).product();
+                    expected.extend(found.iter().map(|i| (i / inner % extent) as i64));
+                }
+                let node = Node { op_type: "NonZero".to_owned(), opset: 13, ..Node::default() };
+                let x = TensorData::new(shape, &elements).unwrap();
+                let bools = cast(&x, DataType::Bool, Rounding::default()).unwrap();
+                let complex: Vec<f32> = elements.iter().flat_map(|&x| [0.0, x]).collect();
+                let bytes = TensorData::new(&[complex.len()], &complex).unwrap().bytes().unwrap().clone();
+                let complex = TensorData::adopt(DataType::C64, shape, bytes).unwrap();
+                for x in [x, bools, complex] {
+                    let inputs = [Some(x)];
+                    let results = non_zero(&Call::new(&node, &inputs)).unwrap();
+                    let result = results.first().unwrap().as_ref().unwrap();
+                    assert_eq!(result.shape(), [shape.len(), found.len()]);
+                    assert_eq!(result.as_slice::<i64>().unwrap(), expected, "{shape:?} {some}");
+                }
+            }
+        }
+    }
 }

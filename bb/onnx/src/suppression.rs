@@ -48,9 +48,13 @@ impl Bounds {
     }
 
     /// Returns whether the intersection over union of two boxes exceeds `threshold`.
+    #[inline]
     fn overlaps(self, other: Bounds, threshold: f32) -> bool {
-        let width = self.x.1.min(other.x.1) - self.x.0.max(other.x.0);
-        let height = self.y.1.min(other.y.1) - self.y.0.max(other.y.0);
+        // The methods of `f32` take more instructions, because they ignore NaN. With NaN, the area is NaN here.
+        let least = |a: f32, b: f32| if a < b { a } else { b };
+        let greatest = |a: f32, b: f32| if a > b { a } else { b };
+        let width = least(self.x.1, other.x.1) - greatest(self.x.0, other.x.0);
+        let height = least(self.y.1, other.y.1) - greatest(self.y.0, other.y.0);
         if !(width > 0.0 && height > 0.0 && self.area() > 0.0 && other.area() > 0.0) {
             return false;
         }
@@ -61,6 +65,9 @@ impl Bounds {
 }
 
 const OP: &str = "NonMaxSuppression";
+
+/// The minimum number of candidates that are put in order at once.
+const PART: usize = 64;
 
 /// The maximum number of candidates for comparing each box with all kept boxes. Larger numbers use a grid.
 const FEW: usize = 256;
@@ -136,17 +143,18 @@ impl Near {
 }
 
 impl KeptBoxes {
-    fn new(candidates: &[(f32, usize, Bounds)], most: usize) -> Result<KeptBoxes, Error> {
-        let count = candidates.len().min(most);
-        let finite = || candidates.iter().map(|(_, _, bounds)| bounds).filter(|bounds| bounds.is_proper());
-        let sides = (count > FEW && finite().next().is_some()).then(|| {
-            let x = Side::of(finite().map(|bounds| bounds.x), count);
-            let y = Side::of(finite().map(|bounds| bounds.y), count);
+    /// Creates a list for at most `count` of these candidates.
+    fn new(candidates: impl Iterator<Item = Bounds>, count: usize) -> Result<KeptBoxes, Error> {
+        let candidates = candidates.filter(|bounds| bounds.is_proper() && count > FEW);
+        let proper: Vec<Bounds> = memory::collected(OP, candidates)?;
+        let sides = (!proper.is_empty()).then(|| {
+            let x = Side::of(proper.iter().map(|bounds| bounds.x), count);
+            let y = Side::of(proper.iter().map(|bounds| bounds.y), count);
             // Reduce both sides if there are many more cells than boxes.
             let times = (x.cells as f64 * y.cells as f64 / count as f64).sqrt().max(1.0);
             let fewer = |cells: usize| ((cells as f64 / times) as usize).max(1);
-            let x = Side::of(finite().map(|bounds| bounds.x), fewer(x.cells));
-            let y = Side::of(finite().map(|bounds| bounds.y), (2 * count / x.cells).max(1));
+            let x = Side::of(proper.iter().map(|bounds| bounds.x), fewer(x.cells));
+            let y = Side::of(proper.iter().map(|bounds| bounds.y), (2 * count / x.cells).max(1));
             [x, y]
         });
         let cells = sides.map_or(0, |[x, y]| x.cells * y.cells);
@@ -200,6 +208,20 @@ impl KeptBoxes {
     }
 }
 
+/// Returns the key of a candidate. A higher score has a lower key, and so has, of equal scores, a lower index.
+#[inline]
+fn key(score: f32, index: u32) -> u64 {
+    let bits = if score.is_nan() { f32::NEG_INFINITY } else { score }.to_bits();
+    // The order of negative numbers is the reverse of the order of their bits.
+    let rank = if bits >> 31 == 0 { bits ^ 0x7fff_ffff } else { bits };
+    u64::from(rank) << 32 | u64::from(index)
+}
+
+/// Returns the index of the candidate with this key.
+fn index(key: u64) -> usize {
+    key as u32 as usize
+}
+
 /// Infers the type of `NonMaxSuppression`: batch, class and index of each kept box.
 fn non_max_suppression_types(at: NodeFacts<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
@@ -219,6 +241,11 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
         let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());
         return Err(call.wrong(NodePart::Operand(0), problem));
     }
+    if u32::try_from(count).is_err() {
+        let (dtype, shape) = (boxes.dtype(), boxes.shape().into());
+        let limit = (u32::MAX as usize).saturating_mul(16);
+        return Err(bb_ir::Error::TooLarge { dtype, shape, limit, name: None }.into());
+    }
     let number = |index: usize| -> Result<Option<f32>, Error> {
         let Some(x) = call.optional(index) else { return Ok(None) };
         Ok(cast(x, DataType::F32, Rounding::default())?.as_slice::<f32>()?.first().copied())
@@ -231,45 +258,55 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
     let centred = call.flag("center_point_box", false)?;
     let (corners, _) = boxes.as_slice::<f32>()?.as_chunks::<4>();
-    let bounds: Vec<Bounds> = memory::collected(OP, corners.iter().map(|&c| Bounds::new(c, centred)))?;
     let (mut selected, mut pace): (Vec<i64>, _) = (Vec::new(), Pace::new());
+    let mut keys = memory::filled(OP, 0u64, count)?;
     for (row, scores) in scores.as_slice::<f32>()?.chunks(count.max(1)).enumerate() {
         let (image, class) = (row / classes, row % classes);
-        let bounds = bounds.get(image * count..).unwrap_or_default();
-        let candidates = scores
-            .iter()
-            .zip(bounds)
-            .enumerate()
-            .filter(|(_, (score, _))| least.is_none_or(|least| **score > least))
-            .map(|(i, (&score, &bounds))| {
-                (if score.is_nan() { f32::NEG_INFINITY } else { score }, i, bounds)
-            });
-        let mut candidates: Vec<(f32, usize, Bounds)> = memory::collected(OP, candidates)?;
-        // Ties are broken by index, so that the first box with a score stays first. A stable sort would allocate memory
-        // and abort if there is none.
-        candidates.sort_unstable_by(|a, b| {
-            pace.step(1);
-            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
-        });
-        let mut kept = KeptBoxes::new(&candidates, most)?;
-        for (_, index, bounds) in candidates {
-            if kept.all.len() >= most {
-                break;
+        let corners = corners.get(image * count..).unwrap_or_default();
+        let bounds = |key: u64| corners.get(index(key)).map(|&c| Bounds::new(c, centred));
+        let mut passed = 0;
+        for (i, &score) in (0u32..).zip(scores) {
+            // Each key is written, and overwritten unless it passes, because a branch would often be mispredicted.
+            if let Some(slot) = keys.get_mut(passed) {
+                *slot = key(score, i);
             }
-            if kept.any_overlaps(bounds, overlap, &mut pace) {
-                continue;
+            passed += usize::from(least.is_none_or(|least| score > least));
+        }
+        pace.step(count);
+        let mut rest = keys.get_mut(..passed).unwrap_or_default();
+        let most = most.min(passed);
+        let mut kept = KeptBoxes::new(rest.iter().filter_map(|&key| bounds(key)), most)?;
+        // Most candidates come after the last box that is kept, so only the first ones are sorted. A stable sort would
+        // allocate memory and abort if there is none.
+        let mut part = PART.max(most.saturating_mul(2));
+        while kept.all.len() < most && !rest.is_empty() {
+            let mut compare = |a: &u64, b: &u64| {
+                pace.step(1);
+                a.cmp(b)
+            };
+            if part < rest.len() {
+                rest.select_nth_unstable_by(part, &mut compare);
             }
-            kept.push(bounds)?;
-            memory::append(OP, &mut selected, &[image as i64, class as i64, index as i64])?;
+            let (first, others) = rest.split_at_mut(part.min(rest.len()));
+            first.sort_unstable_by(&mut compare);
+            (rest, part) = (others, part.saturating_mul(2));
+            for &key in &*first {
+                let Some(bounds) = bounds(key).filter(|_| kept.all.len() < most) else { break };
+                if !kept.any_overlaps(bounds, overlap, &mut pace) {
+                    kept.push(bounds)?;
+                    memory::append(OP, &mut selected, &[image as i64, class as i64, index(key) as i64])?;
+                }
+            }
         }
     }
     Ok(one(TensorData::new(&[selected.len() / 3, 3], &selected)?))
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_ir::graph::Node;
 
     /// Generates boxes of many sizes. Some are infinite, empty, or have swapped corners.
     fn drawn(count: usize, seed: u64) -> Vec<Bounds> {
@@ -298,8 +335,8 @@ mod tests {
         for (seed, count) in [(1, 300), (2, 2000), (3, 257)] {
             for threshold in [-1.0, 0.0, 0.3, 0.9] {
                 let boxes = drawn(count, seed);
-                let candidates: Vec<_> = boxes.iter().enumerate().map(|(i, b)| (0.0, i, *b)).collect();
-                let (mut kept, mut pace) = (KeptBoxes::new(&candidates, count).unwrap(), Pace::new());
+                let (mut kept, mut pace) =
+                    (KeptBoxes::new(boxes.iter().copied(), count).unwrap(), Pace::new());
                 assert!(kept.sides.is_some());
                 for bounds in boxes {
                     let expected = kept.all.iter().any(|k| bounds.overlaps(*k, threshold));
@@ -309,6 +346,74 @@ mod tests {
                     }
                 }
                 assert!(kept.all.len() > 30, "{}", kept.all.len());
+            }
+        }
+    }
+
+    /// Returns whether the intersection of two boxes, divided by their union, exceeds `threshold`.
+    fn exceeds(a: Bounds, b: Bounds, threshold: f32) -> bool {
+        let width = f32::min(a.x.1, b.x.1) - f32::max(a.x.0, b.x.0);
+        let height = f32::min(a.y.1, b.y.1) - f32::max(a.y.0, b.y.0);
+        let proper = width > 0.0 && height > 0.0 && a.area() > 0.0 && b.area() > 0.0;
+        let (both, all) = (width * height, a.area() + b.area());
+        proper && all - both > 0.0 && both / (all - both) > threshold
+    }
+
+    /// Runs the operator, and returns the batch, the class and the index of each kept box.
+    fn run(boxes: &TensorData, scores: &TensorData, most: i64, overlap: f32, least: Option<f32>) -> Vec<i64> {
+        let node = Node { op_type: OP.to_owned(), opset: 11, ..Node::default() };
+        let mut inputs = vec![
+            Some(boxes.clone()),
+            Some(scores.clone()),
+            Some(TensorData::scalar(most)),
+            Some(TensorData::scalar(overlap)),
+        ];
+        inputs.extend(least.map(|least| Some(TensorData::scalar(least))));
+        let results = non_max_suppression(&Call::new(&node, &inputs)).unwrap();
+        results[0].as_ref().unwrap().as_slice::<i64>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn the_highest_scores_without_overlap_are_kept_in_order() {
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 0.25, -0.25, -f32::NAN];
+        for count in [0, 1, 63, 64, 129, 700] {
+            let boxes = drawn(2 * count, 5);
+            let corners: Vec<f32> = boxes.iter().flat_map(|b| [b.y.0, b.x.0, b.y.1, b.x.1]).collect();
+            let score = |i: usize| match i * 7919 % 1009 {
+                n if n % 5 == 0 => special[n / 5 % special.len()],
+                n => n as f32 / 500.0 - 1.0,
+            };
+            let scores: Vec<f32> = (0..2 * 3 * count).map(score).collect();
+            for (most, overlap, least) in [
+                (0, 0.5, None),
+                (1, 0.5, None),
+                (40, 0.1, Some(0.25)),
+                (300, 0.3, None),
+                (9999, 0.9, Some(-0.0)),
+            ] {
+                let mut expected = Vec::new();
+                for row in 0..if count == 0 { 0 } else { 6 } {
+                    let (scores, image) = (&scores[row * count..][..count], row / 3);
+                    let mut order: Vec<usize> = (0..count).collect();
+                    let rank = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
+                    order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
+                    let bounds = |i: usize| {
+                        let c = &corners[(image * count + i) * 4..][..4];
+                        Bounds::new([c[0], c[1], c[2], c[3]], false)
+                    };
+                    let mut kept: Vec<usize> = Vec::new();
+                    for i in order.into_iter().filter(|&i| least.is_none_or(|least| scores[i] > least)) {
+                        if kept.len() < most && !kept.iter().any(|&k| exceeds(bounds(i), bounds(k), overlap))
+                        {
+                            kept.push(i);
+                        }
+                    }
+                    expected.extend(kept.iter().flat_map(|&i| [image as i64, row as i64 % 3, i as i64]));
+                }
+                let boxes = TensorData::new(&[2, count, 4], &corners).unwrap();
+                let scores = TensorData::new(&[2, 3, count], &scores).unwrap();
+                let kept = run(&boxes, &scores, most as i64, overlap, least);
+                assert_eq!(kept, expected, "{count} boxes, {most} {overlap} {least:?}");
             }
         }
     }
@@ -323,8 +428,7 @@ mod tests {
             let place = |i: usize| ((i % columns) as f32 * 2.0, (i / columns) as f32 * 2.0);
             let boxes: Vec<Bounds> =
                 (0..COUNT).map(place).map(|(x, y)| Bounds { x: (x, x + 1.0), y: (y, y + 1.0) }).collect();
-            let candidates: Vec<_> = boxes.iter().enumerate().map(|(i, b)| (0.0, i, *b)).collect();
-            let mut kept = KeptBoxes::new(&candidates, usize::MAX).unwrap();
+            let mut kept = KeptBoxes::new(boxes.iter().copied(), COUNT).unwrap();
             ASKED.store(0, Ordering::Relaxed);
             bb_ir::pace::asked(
                 || {

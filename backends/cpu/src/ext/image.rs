@@ -38,7 +38,7 @@ fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions) -> Res
     let small = dims.iter().try_fold(1u32, |size, &d| size.checked_mul(d.try_into().ok()?));
     let shape: Shape = [*n, *c].iter().chain(out).copied().collect();
     let empty = shape.contains(&0) || dims.contains(&0);
-    if !fits || !singles || empty || small.is_none_or(|size| size >= 1 << 31) {
+    if !fits || !singles || empty || small.is_none_or(|size| size > 1 << 30) {
         return Ok(None);
     }
     let (x, grid) = (dense(on.pool(), x)?, dense(on.pool(), grid)?);

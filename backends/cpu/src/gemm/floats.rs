@@ -77,10 +77,10 @@ mod x86 {
         }
     }
 
-    // The instruction for maxima returns its second operand if either is NaN.
+    // The instruction for maxima returns its second operand if either is NaN. Its mask leaves the lanes of `x` that are NaN.
     floats! {
         F32x16:
-            |x, y| _mm512_mask_mov_ps(_mm512_max_ps(x, y), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
+            |x, y| _mm512_mask_max_ps(x, _mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x, y),
             _mm512_div_ps,
             |p| _mm512_permutex2var_ps(
                 _mm512_loadu_ps(p),
@@ -92,7 +92,7 @@ mod x86 {
             _mm256_div_ps,
             |p| eight(p);
         F32x8Masked:
-            |x, y| _mm256_mask_mov_ps(_mm256_max_ps(x, y), _mm256_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
+            |x, y| _mm256_mask_max_ps(x, _mm256_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x, y),
             _mm256_div_ps,
             |p| eight(p);
     }

@@ -33,7 +33,7 @@ fn each_option(mut f: impl FnMut(GridSampleOptions)) {
 #[test]
 fn values_between_elements_are_those_of_the_body() {
     let cpu = Cpu::new();
-    let cases: [(&[usize], &[usize]); 7] = [
+    let cases: [(&[usize], &[usize]); 9] = [
         (&[1, 2, 5, 4], &[1, 3, 7, 2]),
         (&[2, 3, 6, 9], &[2, 40, 11, 2]),
         (&[1, 1, 1, 1], &[1, 9, 9, 2]),
@@ -41,6 +41,8 @@ fn values_between_elements_are_those_of_the_body() {
         (&[2, 1, 8], &[2, 130, 1]),
         (&[1, 2, 3, 4, 5], &[1, 4, 5, 6, 3]),
         (&[3, 4, 8, 8], &[3, 16, 16, 2]),
+        (&[1, 2, 3, 2], &[1, 5, 13, 2]),
+        (&[2, 1, 4, 3, 1], &[2, 2, 3, 40, 3]),
     ];
     for (shape, at) in cases {
         let x = numbers(&cpu, shape, |i| ((i * 31 + 7) % 17) as f32 - 8.0);

@@ -1,8 +1,9 @@
 //! Max pooling and average pooling.
 //!
-//! Each row of results is reduced in two passes. The first pass reduces the rows of its windows to a single row, with padding
-//! at its ends. The second pass reduces the columns of each window. If the stride is more than one column, columns with the
-//! same remainder by the stride are first moved together, so that both passes read contiguous elements.
+//! Some rows of results are reduced in two passes. The first pass reduces the rows of the windows of each to a single row, with
+//! padding at its ends. The second pass reduces the columns of each window. It takes every second element from vectors if the
+//! stride is two columns. If the stride is larger, columns with the same remainder by the stride are first moved together, so
+//! that it reads contiguous elements.
 
 mod row;
 
@@ -16,7 +17,7 @@ use crate::kernels::Shared;
 use crate::ops::{made, unsupported};
 use bb::ir::memory;
 use bb::{DataType, Tensor};
-use row::Planes;
+use row::{MOST_LANES, Planes};
 
 /// The maximum number of elements of a window along a dimension. Longer windows are reduced by the operations' bodies, whose
 /// order of additions keeps long sums accurate.
@@ -27,6 +28,13 @@ const WIDEST: usize = 1 << 24;
 
 /// The maximum number of rows of all windows along a plane.
 const TALLEST: usize = 1 << 24;
+
+/// The number of elements of the rows that the first pass leaves for the second one. They stay in the first-level cache, and
+/// are enough that no row is read immediately after it was written, which processors delay.
+const BAND: usize = 1024;
+
+/// The number of elements after a row that a vector with too few results may read.
+const BEYOND: usize = 2 * MOST_LANES;
 
 /// The reduction of a window.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +63,11 @@ impl Pooling {
 /// The layout of the row buffer, and the positions of the elements of windows in it.
 #[derive(Debug)]
 struct RowLayout {
-    /// The number of columns for each remainder by the stride.
-    pitch: usize,
+    /// The number of rows in the buffer, and the number of elements of each.
+    band: usize,
+    row: usize,
     cols: Vec<usize>,
-    /// The result of [`phases`].
+    /// The result of [`phases`]; empty if columns are not moved.
     phases: Vec<(usize, usize, usize)>,
     /// The number of columns that the mean counts, for each window of a row.
     counts: Vec<usize>,
@@ -82,12 +91,17 @@ impl RowLayout {
     ///
     /// [`bb::ir::Error::Memory`] if the system has no memory.
     fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Result<RowLayout> {
-        let reach = cols.before + cols.extent.max((cols.kernel - 1) * cols.dilation + 1);
-        let pitch =
-            reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
+        let moved = if cols.stride > 2 { cols.stride } else { 1 };
+        let span = (cols.kernel - 1) * cols.dilation;
+        let pitch = if moved == 1 {
+            (cols.before + cols.extent).max(cols.out.saturating_sub(1) * cols.stride + span + 1) + BEYOND
+        } else {
+            let reach = cols.before + cols.extent.max(span + 1);
+            reach.div_ceil(moved).max(cols.out) + span / moved
+        };
         let column = |k: usize| {
             let at = k * cols.dilation;
-            at % cols.stride * pitch + at / cols.stride
+            at % moved * pitch + at / moved
         };
         let row = |o: usize| {
             let inside = |k: &usize| rows.position(*k, o).is_some();
@@ -97,7 +111,8 @@ impl RowLayout {
             PoolingRows { first, n, count: pooling.count(rows, o) }
         };
         Ok(RowLayout {
-            pitch,
+            band: (BAND / (pitch * moved)).clamp(1, rows.out.max(1)),
+            row: pitch * moved,
             cols: memory::collected("pool", (0..cols.kernel).map(column))?,
             counts: match pooling {
                 Pooling::Greatest => Vec::new(),
@@ -105,11 +120,7 @@ impl RowLayout {
                     memory::collected("pool", (0..cols.out).map(|o| pooling.count(cols, o)))?
                 }
             },
-            phases: if cols.stride == 1 {
-                Vec::new()
-            } else {
-                memory::collected("pool", phases(cols, pitch))?
-            },
+            phases: if moved == 1 { Vec::new() } else { memory::collected("pool", phases(cols, pitch))? },
             rows: memory::collected("pool", (0..rows.out).map(row))?,
         })
     }
@@ -147,7 +158,7 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Res
     let Plane { rows, cols, .. } = plane;
     let (size, results) = plane.sizes();
     let layout = RowLayout::new(plane, pooling)?;
-    let length = layout.pitch * cols.stride + cols.extent + cols.out;
+    let length = layout.band * layout.row + cols.extent + cols.out;
     let work = results * (rows.kernel + cols.kernel);
     let mut done = Ok(());
     let out = made(pool, DataType::F32, plane.shape(n, c), |out| {
