@@ -2,8 +2,9 @@
 //! `Scan`: a loop over the parts.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::onnx::OnnxValue;
 use bb::profile::{Activity, Profile};
-use bb::{CompileOptions, Module, OnnxValue, TensorData};
+use bb::{CompileOptions, Module, TensorData};
 use bb_ir::proto::NodeProto;
 use bb_tests::backends;
 use bb_tests::model::{ints, model, node, with_graph, with_int, with_ints};
@@ -21,7 +22,8 @@ fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<(Vec<usize>, Vec<f32
         let module = Module::from_bytes(model.to_vec()).unwrap();
         let graph = on.clone().compile(module, &CompileOptions::default()).unwrap();
         let tensor = |(shape, data): &(&[usize], &[f32])| TensorData::new(shape, data).unwrap();
-        let inputs: Vec<_> = inputs.iter().map(|x| Some(OnnxValue::Tensor(on.constant(&tensor(x)).unwrap()))).collect();
+        let inputs: Vec<_> =
+            inputs.iter().map(|x| Some(OnnxValue::Tensor(on.constant(&tensor(x)).unwrap()))).collect();
         let mut profile = Profile::new();
         let results = graph.run_profiled(&inputs, &mut profile).unwrap();
         let results: Vec<(Vec<usize>, Vec<f32>)> = results
@@ -29,7 +31,12 @@ fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<(Vec<usize>, Vec<f32
             .map(|x| on.to_host(x.tensor().unwrap()).unwrap())
             .map(|x| (x.shape().to_vec(), x.as_slice::<f32>().unwrap().to_vec()))
             .collect();
-        let calls = profile.rows().iter().filter(|row| row.activity == Activity::Operation).map(|row| row.calls).sum();
+        let calls = profile
+            .rows()
+            .iter()
+            .filter(|row| row.activity == Activity::Operation)
+            .map(|row| row.calls)
+            .sum();
         match &found {
             None => found = Some((results, calls)),
             Some((expected, _)) => assert_eq!(shapes(&results), shapes(expected), "{name}"),
@@ -76,7 +83,8 @@ fn expected(a: &[f32], xs: &[f32]) -> Vec<f32> {
 #[test]
 fn distances_are_computed_together() {
     let node = scan(distances(), &["state", "x"], &["same", "distance"]);
-    let model = model(&[("a", &[-1, 10]), ("xs", &[-1, 10])], vec![node], &[("last", &[-1, 10]), ("all", &[-1, -1])]);
+    let model =
+        model(&[("a", &[-1, 10]), ("xs", &[-1, 10])], vec![node], &[("last", &[-1, 10]), ("all", &[-1, -1])]);
     // The results of 1,500 parts exceed what is computed together, so the parts are computed in pieces.
     for (rows, parts, most) in [(3, 5, 12), (1, 2, 12), (40, 1500, 32), (3, 1, 12)] {
         let (a, xs) = (numbers(rows * 10, 1), numbers(parts * 10, 2));
@@ -102,7 +110,11 @@ fn parts_of_any_axis_and_direction_are_computed_together() {
             ] {
                 node = with_ints(node, name, &[value]);
             }
-            let model = model(&[("a", &[3, 10]), ("xs", &[-1, -1])], vec![node], &[("last", &[3, 10]), ("all", &[-1, -1])]);
+            let model = model(
+                &[("a", &[3, 10]), ("xs", &[-1, -1])],
+                vec![node],
+                &[("last", &[3, 10]), ("all", &[-1, -1])],
+            );
             let (a, xs) = (numbers(30, 1), numbers(70, 2));
             // `xs` has seven rows; the operand has them as columns if it is scanned along another axis.
             let turned: Vec<f32> = (0..10).flat_map(|i| xs.iter().skip(i).step_by(10).copied()).collect();
@@ -129,8 +141,12 @@ fn states_that_change_are_computed_one_after_another() {
     let body = vec![node("Add", &["state", "x"], &["next"]), node("Mul", &["next", "x"], &["product"])];
     let node = scan(body, &["state", "x"], &["next", "product"]);
     let model = model(&[("a", &[2]), ("xs", &[4, 2])], vec![node], &[("last", &[2]), ("all", &[4, 2])]);
-    let (results, _) = run(&model, &[(&[2], &[1.0, 2.0]), (&[4, 2], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0])]);
-    assert_eq!(results, [(vec![2], vec![11.0, 12.0]), (vec![4, 2], vec![2.0, 3.0, 8.0, 10.0, 21.0, 24.0, 44.0, 48.0])]);
+    let (results, _) =
+        run(&model, &[(&[2], &[1.0, 2.0]), (&[4, 2], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0])]);
+    assert_eq!(
+        results,
+        [(vec![2], vec![11.0, 12.0]), (vec![4, 2], vec![2.0, 3.0, 8.0, 10.0, 21.0, 24.0, 44.0, 48.0])]
+    );
 }
 
 #[test]

@@ -78,8 +78,8 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     unsafe {
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
-        if accumulate && args.k >= 128 {
-            // Prefetches the result's cache lines from a distant cache while the sums are computed.
+        if args.k >= 64 {
+            // Prefetches the cache lines of the result from a distant cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
                     let line = c.wrapping_add(i * c_row + v * V::LANES);
