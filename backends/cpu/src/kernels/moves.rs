@@ -1,6 +1,7 @@
 //! Copies elements between memory with any strides. The copies depend on the size of the elements, not on their type,
 //! and need no alignment.
 
+use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::GRAIN;
 use super::{Shared, transpose, walk};
 use crate::layout::{Dim, for_each_index, innermost};
@@ -51,6 +52,64 @@ pub(crate) unsafe fn line(
             4 => each::<u32>(n, dst, dst_step, src, src_step),
             8 => each::<u64>(n, dst, dst_step, src, src_step),
             _ => each::<u128>(n, dst, dst_step, src, src_step),
+        }
+    }
+}
+
+/// The maximum length in bytes of a row that [`Rows`] copies. For longer rows, the function of the C library is as fast.
+const SHORT: usize = 1 << 12;
+
+/// A loop that copies rows of contiguous bytes.
+struct Rows<I> {
+    /// The length of a row in bytes, which is not zero.
+    bytes: usize,
+    dst: *mut u8,
+    dst_step: isize,
+    /// The source of each row.
+    src: I,
+}
+
+impl<I: Iterator<Item = *const u8>> Rows<I> {
+    /// Copies the rows in blocks. The last block of a row overlaps the block before it.
+    ///
+    /// # Safety
+    ///
+    /// The rows are valid, `dst` has room for them, and they do not overlap. A row has at least the size of a block.
+    #[inline(always)]
+    unsafe fn copy<B: Copy>(self) {
+        let (last, mut dst) = (self.bytes - size_of::<B>(), self.dst);
+        for src in self.src {
+            // SAFETY: the block is in the row, and no access here needs an alignment.
+            let block = |at| unsafe {
+                dst.add(at).cast::<B>().write_unaligned(src.add(at).cast::<B>().read_unaligned());
+            };
+            let mut at = 0;
+            while at < last {
+                block(at);
+                at += size_of::<B>();
+            }
+            block(last);
+            dst = dst.wrapping_offset(self.dst_step);
+        }
+    }
+}
+
+impl<I: Iterator<Item = *const u8>> VectorLoop for Rows<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        // SAFETY: the creator of this value guarantees that the rows are valid.
+        unsafe {
+            match self.bytes {
+                64.. => self.copy::<[u8; 64]>(),
+                32.. => self.copy::<[u8; 32]>(),
+                16.. => self.copy::<u128>(),
+                8.. => self.copy::<u64>(),
+                4.. => self.copy::<u32>(),
+                2.. => self.copy::<u16>(),
+                _ => self.copy::<u8>(),
+            }
         }
     }
 }
@@ -132,6 +191,20 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
                 unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
             });
         }
+        [outer @ .., Dim { extent, strides: [1, 1] }] if (1..=SHORT).contains(&(extent * size)) => {
+            let (outer, rows) = innermost(outer);
+            let [dst_step, src_step] = rows.strides.map(|s| s * width);
+            for_each_index(outer, |index| {
+                let (dst, src) = at(index);
+                for first in (0..rows.extent).step_by(STRETCH / SHORT) {
+                    let last = rows.extent.min(first + STRETCH / SHORT);
+                    pace.step((last - first) * extent);
+                    let dst = dst.wrapping_offset(first.cast_signed() * dst_step);
+                    let src = (first..last).map(|i| src.wrapping_offset(i.cast_signed() * src_step));
+                    dispatch(Rows { bytes: extent * size, dst, dst_step, src });
+                }
+            });
+        }
         [outer @ .., Dim { extent, strides: [d, s] }] => {
             // Rows may be short, so this function loops over them instead of `for_each_index`.
             let (outer, rows) = innermost(outer);
@@ -185,6 +258,10 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
             4 => each::<u32>(at, base, step, out),
             8 => each::<u64>(at, base, step, out),
             16 => each::<u128>(at, base, step, out),
+            1..=SHORT => {
+                let src = at.iter().map(|&at| base.wrapping_offset(at.cast_signed() * step));
+                dispatch(Rows { bytes, dst: out, dst_step: bytes.cast_signed(), src });
+            }
             _ => {
                 for (i, &at) in at.iter().enumerate() {
                     let from = base.offset(at.cast_signed() * step);
@@ -266,7 +343,7 @@ mod tests {
     #[test]
     fn runs_of_any_length_move_to_their_places() {
         for size in [1, 2, 4, 8, 16] {
-            for run in [1, 2, 3, 4, 5, 8, 16, 17] {
+            for run in [1, 2, 3, 4, 5, 8, 16, 17, 67, 300] {
                 for gap in [0, 1, 2, run] {
                     for [rows, cols] in [[3, 5], [2, 40], [33, 1], [19, 18]] {
                         let row = run + gap;
@@ -289,6 +366,28 @@ mod tests {
                             at(level, || unsafe { copy(&dims, size, dst.as_mut_ptr(), src.as_ptr()) });
                             assert_eq!(dst, want, "{level:?} {size} {run} {gap} {rows} {cols}");
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn picked_runs_come_in_the_order_of_their_indices() {
+        for size in [1, 2, 4, 8, 16] {
+            for run in [1, 2, 3, 5, 7, 9, 16, 21, 70, 300] {
+                let (count, step) = (9, run + 2);
+                let src: Vec<u8> = (0..count * step * size).map(|i| (i * 31 % 251) as u8).collect();
+                for picks in [&[][..], &[4], &[8, 0, 3, 3, 7]] {
+                    let runs = picks.iter().map(|at| &src[at * step * size..][..run * size]);
+                    let want: Vec<u8> = runs.flatten().copied().collect();
+                    for level in levels() {
+                        let mut out = vec![0u8; want.len() + 1];
+                        let (base, step) = (src.as_ptr(), step.cast_signed());
+                        // SAFETY: the source has a run at each index, and there is room for all of them.
+                        at(level, || unsafe { pick(picks, run, size, base, step, out.as_mut_ptr()) });
+                        assert_eq!(out.pop(), Some(0), "wrote behind the runs");
+                        assert_eq!(out, want, "{level:?} {size} {run} {picks:?}");
                     }
                 }
             }
