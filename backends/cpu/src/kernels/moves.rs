@@ -164,6 +164,12 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     {
         std::mem::swap(rows, repeats);
     }
+    // Matrices are transposed together along the dimension next to them, which should not be short.
+    if let [.., outer, matrices, Dim { strides: [_, 1], .. }, Dim { strides: [1, _], .. }] = dims
+        && matrices.extent < FEW_REPEATS.min(outer.extent)
+    {
+        std::mem::swap(outer, matrices);
+    }
     // A short contiguous run is moved as one larger element.
     if let [outer @ .., Dim { extent, strides: [1, 1] }] = dims
         && let run = extent.cast_signed()
@@ -184,11 +190,14 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             if *dr > 0 && *sc > 0 =>
         {
             let (dst_row, src_row) = (dr.unsigned_abs(), sc.unsigned_abs());
+            let (outer, matrices) = innermost(outer);
             for_each_index(outer, |index| {
                 let (dst, src) = at(index);
-                pace.step(rows * cols);
+                pace.step(rows * cols * matrices.extent);
                 // SAFETY: the caller guarantees an element at every index of `dims`.
-                unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
+                unsafe {
+                    transpose::transpose_each(size, *cols, *rows, dst, dst_row, src, src_row, matrices)
+                };
             });
         }
         [outer @ .., Dim { extent, strides: [1, 1] }] if (1..=SHORT).contains(&(extent * size)) => {
@@ -389,6 +398,55 @@ mod tests {
                         assert_eq!(out.pop(), Some(0), "wrote behind the runs");
                         assert_eq!(out, want, "{level:?} {size} {run} {picks:?}");
                     }
+                }
+            }
+        }
+    }
+
+    /// Returns all orders of the numbers below `count`.
+    fn orders(count: usize) -> Vec<Vec<usize>> {
+        if count == 0 {
+            return vec![Vec::new()];
+        }
+        let longer = |shorter: Vec<usize>| {
+            (0..count).map(move |at| {
+                let mut order = shorter.clone();
+                order.insert(at, count - 1);
+                order
+            })
+        };
+        orders(count - 1).into_iter().flat_map(longer).collect()
+    }
+
+    #[test]
+    fn dimensions_in_any_order_move_to_their_places() {
+        let shapes: [&[usize]; 5] = [&[2, 3, 9, 4, 17], &[3, 10, 2, 8], &[2, 700, 3], &[1, 1], &[12, 0, 2]];
+        for (shape, size) in shapes.into_iter().flat_map(|shape| [1, 2, 4, 8, 16].map(|size| (shape, size))) {
+            let count: usize = shape.iter().product();
+            let src: Vec<u8> = (0..count * size).map(|i| (i * 31 % 251) as u8).collect();
+            for order in orders(shape.len()) {
+                let stride = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+                let mut dims: Vec<Dim<2>> = Vec::new();
+                let mut step = 1;
+                for &axis in order.iter().rev() {
+                    let strides = [step, stride(axis)].map(usize::cast_signed);
+                    dims.insert(0, Dim { extent: shape[axis], strides });
+                    step *= shape[axis];
+                }
+                let mut want = Vec::new();
+                for mut at in 0..count {
+                    let mut from = 0;
+                    for &axis in order.iter().rev() {
+                        from += at % shape[axis] * stride(axis);
+                        at /= shape[axis];
+                    }
+                    want.extend_from_slice(&src[from * size..][..size]);
+                }
+                for level in levels() {
+                    let mut dst = vec![0u8; want.len()];
+                    // SAFETY: both vectors have an element at every index of the dimensions.
+                    at(level, || unsafe { copy(&dims, size, dst.as_mut_ptr(), src.as_ptr()) });
+                    assert_eq!(dst, want, "{level:?} {size} {shape:?} {order:?}");
                 }
             }
         }
