@@ -1,6 +1,7 @@
 //! Copies elements between memory with any strides. The copies depend on the size of the elements, not on their type,
 //! and need no alignment.
 
+use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::GRAIN;
 use super::{Shared, transpose, walk};
 use crate::layout::{Dim, for_each_index, innermost};
@@ -55,6 +56,64 @@ pub(crate) unsafe fn line(
     }
 }
 
+/// The maximum length in bytes of a row that [`Rows`] copies. For longer rows, the function of the C library is as fast.
+const SHORT: usize = 1 << 12;
+
+/// A loop that copies rows of contiguous bytes.
+struct Rows<I> {
+    /// The length of a row in bytes, which is not zero.
+    bytes: usize,
+    dst: *mut u8,
+    dst_step: isize,
+    /// The source of each row.
+    src: I,
+}
+
+impl<I: Iterator<Item = *const u8>> Rows<I> {
+    /// Copies the rows in blocks. The last block of a row overlaps the block before it.
+    ///
+    /// # Safety
+    ///
+    /// The rows are valid, `dst` has room for them, and they do not overlap. A row has at least the size of a block.
+    #[inline(always)]
+    unsafe fn copy<B: Copy>(self) {
+        let (last, mut dst) = (self.bytes - size_of::<B>(), self.dst);
+        for src in self.src {
+            // SAFETY: the block is in the row, and no access here needs an alignment.
+            let block = |at| unsafe {
+                dst.add(at).cast::<B>().write_unaligned(src.add(at).cast::<B>().read_unaligned());
+            };
+            let mut at = 0;
+            while at < last {
+                block(at);
+                at += size_of::<B>();
+            }
+            block(last);
+            dst = dst.wrapping_offset(self.dst_step);
+        }
+    }
+}
+
+impl<I: Iterator<Item = *const u8>> VectorLoop for Rows<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        // SAFETY: the creator of this value guarantees that the rows are valid.
+        unsafe {
+            match self.bytes {
+                64.. => self.copy::<[u8; 64]>(),
+                32.. => self.copy::<[u8; 32]>(),
+                16.. => self.copy::<u128>(),
+                8.. => self.copy::<u64>(),
+                4.. => self.copy::<u32>(),
+                2.. => self.copy::<u16>(),
+                _ => self.copy::<u8>(),
+            }
+        }
+    }
+}
+
 /// Copies each element from its offset by the second strides of `dims` to its offset by the first strides.
 ///
 /// # Safety
@@ -105,6 +164,12 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     {
         std::mem::swap(rows, repeats);
     }
+    // Matrices are transposed together along the dimension next to them, which should not be short.
+    if let [.., outer, matrices, Dim { strides: [_, 1], .. }, Dim { strides: [1, _], .. }] = dims
+        && matrices.extent < FEW_REPEATS.min(outer.extent)
+    {
+        std::mem::swap(outer, matrices);
+    }
     // A short contiguous run is moved as one larger element.
     if let [outer @ .., Dim { extent, strides: [1, 1] }] = dims
         && let run = extent.cast_signed()
@@ -125,11 +190,28 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             if *dr > 0 && *sc > 0 =>
         {
             let (dst_row, src_row) = (dr.unsigned_abs(), sc.unsigned_abs());
+            let (outer, matrices) = innermost(outer);
             for_each_index(outer, |index| {
                 let (dst, src) = at(index);
-                pace.step(rows * cols);
+                pace.step(rows * cols * matrices.extent);
                 // SAFETY: the caller guarantees an element at every index of `dims`.
-                unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
+                unsafe {
+                    transpose::transpose_each(size, *cols, *rows, dst, dst_row, src, src_row, matrices)
+                };
+            });
+        }
+        [outer @ .., Dim { extent, strides: [1, 1] }] if (1..=SHORT).contains(&(extent * size)) => {
+            let (outer, rows) = innermost(outer);
+            let [dst_step, src_step] = rows.strides.map(|s| s * width);
+            for_each_index(outer, |index| {
+                let (dst, src) = at(index);
+                for first in (0..rows.extent).step_by(STRETCH / SHORT) {
+                    let last = rows.extent.min(first + STRETCH / SHORT);
+                    pace.step((last - first) * extent);
+                    let dst = dst.wrapping_offset(first.cast_signed() * dst_step);
+                    let src = (first..last).map(|i| src.wrapping_offset(i.cast_signed() * src_step));
+                    dispatch(Rows { bytes: extent * size, dst, dst_step, src });
+                }
             });
         }
         [outer @ .., Dim { extent, strides: [d, s] }] => {
@@ -185,6 +267,10 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
             4 => each::<u32>(at, base, step, out),
             8 => each::<u64>(at, base, step, out),
             16 => each::<u128>(at, base, step, out),
+            1..=SHORT => {
+                let src = at.iter().map(|&at| base.wrapping_offset(at.cast_signed() * step));
+                dispatch(Rows { bytes, dst: out, dst_step: bytes.cast_signed(), src });
+            }
             _ => {
                 for (i, &at) in at.iter().enumerate() {
                     let from = base.offset(at.cast_signed() * step);
@@ -266,7 +352,7 @@ mod tests {
     #[test]
     fn runs_of_any_length_move_to_their_places() {
         for size in [1, 2, 4, 8, 16] {
-            for run in [1, 2, 3, 4, 5, 8, 16, 17] {
+            for run in [1, 2, 3, 4, 5, 8, 16, 17, 67, 300] {
                 for gap in [0, 1, 2, run] {
                     for [rows, cols] in [[3, 5], [2, 40], [33, 1], [19, 18]] {
                         let row = run + gap;
@@ -290,6 +376,77 @@ mod tests {
                             assert_eq!(dst, want, "{level:?} {size} {run} {gap} {rows} {cols}");
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn picked_runs_come_in_the_order_of_their_indices() {
+        for size in [1, 2, 4, 8, 16] {
+            for run in [1, 2, 3, 5, 7, 9, 16, 21, 70, 300] {
+                let (count, step) = (9, run + 2);
+                let src: Vec<u8> = (0..count * step * size).map(|i| (i * 31 % 251) as u8).collect();
+                for picks in [&[][..], &[4], &[8, 0, 3, 3, 7]] {
+                    let runs = picks.iter().map(|at| &src[at * step * size..][..run * size]);
+                    let want: Vec<u8> = runs.flatten().copied().collect();
+                    for level in levels() {
+                        let mut out = vec![0u8; want.len() + 1];
+                        let (base, step) = (src.as_ptr(), step.cast_signed());
+                        // SAFETY: the source has a run at each index, and there is room for all of them.
+                        at(level, || unsafe { pick(picks, run, size, base, step, out.as_mut_ptr()) });
+                        assert_eq!(out.pop(), Some(0), "wrote behind the runs");
+                        assert_eq!(out, want, "{level:?} {size} {run} {picks:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns all orders of the numbers below `count`.
+    fn orders(count: usize) -> Vec<Vec<usize>> {
+        if count == 0 {
+            return vec![Vec::new()];
+        }
+        let longer = |shorter: Vec<usize>| {
+            (0..count).map(move |at| {
+                let mut order = shorter.clone();
+                order.insert(at, count - 1);
+                order
+            })
+        };
+        orders(count - 1).into_iter().flat_map(longer).collect()
+    }
+
+    #[test]
+    fn dimensions_in_any_order_move_to_their_places() {
+        let shapes: [&[usize]; 5] = [&[2, 3, 9, 4, 17], &[3, 10, 2, 8], &[2, 700, 3], &[1, 1], &[12, 0, 2]];
+        for (shape, size) in shapes.into_iter().flat_map(|shape| [1, 2, 4, 8, 16].map(|size| (shape, size))) {
+            let count: usize = shape.iter().product();
+            let src: Vec<u8> = (0..count * size).map(|i| (i * 31 % 251) as u8).collect();
+            for order in orders(shape.len()) {
+                let stride = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+                let mut dims: Vec<Dim<2>> = Vec::new();
+                let mut step = 1;
+                for &axis in order.iter().rev() {
+                    let strides = [step, stride(axis)].map(usize::cast_signed);
+                    dims.insert(0, Dim { extent: shape[axis], strides });
+                    step *= shape[axis];
+                }
+                let mut want = Vec::new();
+                for mut at in 0..count {
+                    let mut from = 0;
+                    for &axis in order.iter().rev() {
+                        from += at % shape[axis] * stride(axis);
+                        at /= shape[axis];
+                    }
+                    want.extend_from_slice(&src[from * size..][..size]);
+                }
+                for level in levels() {
+                    let mut dst = vec![0u8; want.len()];
+                    // SAFETY: both vectors have an element at every index of the dimensions.
+                    at(level, || unsafe { copy(&dims, size, dst.as_mut_ptr(), src.as_ptr()) });
+                    assert_eq!(dst, want, "{level:?} {size} {shape:?} {order:?}");
                 }
             }
         }

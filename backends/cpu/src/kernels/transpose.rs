@@ -1,8 +1,10 @@
 //! Transposes matrices in blocks that fit in the first-level cache.
 
 use super::element_loop::GRAIN;
+use super::interleave::{self, Matrices};
 use super::moves::line;
-use super::{Shared, interleave, walk};
+use super::{Shared, walk};
+use crate::layout::Dim;
 use crate::level::{Level, level};
 use crate::pace::Pace;
 
@@ -32,7 +34,10 @@ pub(crate) unsafe fn transpose(
         return walk::split(cols, rows, GRAIN, |from, to| {
             let (dst, src) = shared.get();
             // SAFETY: these columns of the source are rows of the destination without gaps.
-            unsafe { join(to - from, src.add(from * size).cast_mut(), src_row, dst.add(from * rows * size)) };
+            unsafe {
+                let (apart, joined) = (src.add(from * size).cast_mut(), dst.add(from * rows * size));
+                join(Matrices { cols: to - from, apart, row: src_row, joined, count: 1, steps: [0; 2] });
+            }
         });
     }
     if src_row == cols
@@ -41,7 +46,10 @@ pub(crate) unsafe fn transpose(
         return walk::split(rows, cols, GRAIN, |from, to| {
             let (dst, src) = shared.get();
             // SAFETY: these rows of the source, without gaps, are columns of the destination.
-            unsafe { part(to - from, dst.add(from * size), dst_row, src.add(from * cols * size).cast_mut()) };
+            unsafe {
+                let (apart, joined) = (dst.add(from * size), src.add(from * cols * size).cast_mut());
+                part(Matrices { cols: to - from, apart, row: dst_row, joined, count: 1, steps: [0; 2] });
+            }
         });
     }
     walk::split(cols.div_ceil(BLOCK), rows * BLOCK, GRAIN, |from, to| {
@@ -61,6 +69,48 @@ pub(crate) unsafe fn transpose(
             }
         }
     });
+}
+
+/// The maximum number of elements of a matrix that is transposed together with others.
+const SMALL: usize = 1 << 10;
+
+/// Transposes matrices as [`transpose`] does, which are `matrices.strides` elements apart in `dst` and `src`.
+///
+/// # Safety
+///
+/// Same as for [`transpose`], for each matrix.
+#[expect(clippy::too_many_arguments, reason = "two matrices and how to move them")]
+pub(crate) unsafe fn transpose_each(
+    size: usize,
+    rows: usize,
+    cols: usize,
+    dst: *mut u8,
+    dst_row: usize,
+    src: *const u8,
+    src_row: usize,
+    matrices: Dim<2>,
+) {
+    let Dim { extent: count, strides: steps @ [d, s] } = matrices;
+    let is_small = rows.saturating_mul(cols) <= SMALL;
+    if let Some(join) = interleave::kernel::<true>(size, rows).filter(|_| is_small && dst_row == rows) {
+        let (apart, joined) = (src.cast_mut(), dst);
+        // SAFETY: the columns of the sources are rows of the destinations without gaps.
+        return unsafe { join(Matrices { cols, apart, row: src_row, joined, count, steps: [s, d] }) };
+    }
+    if let Some(part) = interleave::kernel::<false>(size, cols).filter(|_| is_small && src_row == cols) {
+        let (apart, joined) = (dst, src.cast_mut());
+        // SAFETY: the rows of the sources, without gaps, are columns of the destinations.
+        return unsafe { part(Matrices { cols: rows, apart, row: dst_row, joined, count, steps }) };
+    }
+    let mut pace = Pace::new();
+    for i in 0..count.cast_signed() {
+        pace.step(rows * cols);
+        let [d, s] = [d, s].map(|step| step * size.cast_signed() * i);
+        // SAFETY: this function has the same contract.
+        unsafe {
+            transpose(size, rows, cols, dst.wrapping_offset(d), dst_row, src.wrapping_offset(s), src_row);
+        }
+    }
 }
 
 /// Transposes as [`transpose`] does, on this thread. Iterates along the rows of the source if `SOURCE`, otherwise along

@@ -1,6 +1,5 @@
 //! The inner kernel of pooling. For each row of results, it reduces the rows of the windows first, and then their columns.
 
-use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
 use super::{PoolingRows, RowLayout};
 use crate::gemm::floats::Floats;
@@ -89,8 +88,8 @@ unsafe fn planes<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
                         reduce::<V, SUM, 1>(x, n, |k| k * distance, row, cols.extent, Divisors::None);
                     }
                     for &(place, from, n) in &layout.phases {
-                        let (to, from, step) = (to.add(place), row.add(from), cols.stride);
-                        fill::<V>(&Fill { to, to_row: 0, from, from_row: 0, rows: 1, step, n });
+                        let (to, from) = (to.add(place), row.add(from));
+                        (0..n).for_each(|i| to.add(i).write(*from.add(cols.stride * i)));
                     }
                 }
                 for (i, &PoolingRows { count, .. }) in band.iter().enumerate() {

@@ -18,7 +18,6 @@ pub(super) use pad::{Padded, phases};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tile::{Args, ROWS, RUN, Run, WIDE};
-pub(super) use tile::{Fill, fill};
 
 /// The maximum number of products that are added sequentially.
 const SEQUENTIAL: usize = 512;

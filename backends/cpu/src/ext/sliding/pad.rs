@@ -18,7 +18,7 @@ pub(in crate::ext) struct Padded<'a> {
     pub(in crate::ext) pitch: usize,
     pub(in crate::ext) row: usize,
     pub(in crate::ext) rows: usize,
-    /// The result of [`phases`].
+    /// The result of [`phases`], in the order of the operand.
     phases: SmallVec<[(usize, usize, usize); 2]>,
 }
 
@@ -38,7 +38,8 @@ impl<'a> Padded<'a> {
         let pitch = covered + (cols.kernel - 1) * cols.dilation / cols.stride;
         let height = band.saturating_sub(1).checked_mul(rows.stride)? + (rows.kernel - 1) * rows.dilation + 1;
         let row = pitch.checked_mul(cols.stride)?;
-        let phases = phases(cols, pitch).collect();
+        let mut phases: SmallVec<[_; 2]> = phases(cols, pitch).collect();
+        phases.sort_unstable_by_key(|&(_, column, _)| column);
         Some(Padded { plane, depth, pitch, row, rows: height, phases })
     }
 
@@ -78,14 +79,17 @@ impl<'a> Padded<'a> {
                     unsafe { to.add(padding.start * self.row).write_bytes(0, padding.len() * self.row) };
                 }
             }
-            for &(to_column, column, n) in self.phases.iter().filter(|_| first < end) {
+            // If the stride is two columns, one pass separates both phases.
+            let together = if cols.stride == 2 { 2 } else { 1 };
+            for phases in self.phases.chunks(together).filter(|_| first < end) {
+                let Some((&(to_column, column, n), others)) = phases.split_first() else { continue };
                 let at = (c * rows.extent + first + above - rows.before) * cols.extent + column;
                 // SAFETY: the rows are in the buffer, and their columns from `column` on are in the operand.
                 unsafe {
-                    let (to, from) = (to.add(first * self.row + to_column), x.add(at));
-                    let rows = end - first;
-                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }
-                        .run();
+                    let (to, from) = (to.add(first * self.row), x.add(at));
+                    let others = others.first().map(|&(to_column, _, n)| (to.add(to_column), n));
+                    let (to, rows, step) = (to.add(to_column), end - first, cols.stride);
+                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step, n, others }.run();
                 }
             }
         }

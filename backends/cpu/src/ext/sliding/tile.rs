@@ -53,15 +53,17 @@ pub(super) type Tile = unsafe fn(&Args<'_>);
 
 /// Rows of elements to copy. Distances are in elements.
 #[derive(Debug)]
-pub(in crate::ext) struct Fill {
-    pub(in crate::ext) to: *mut f32,
-    pub(in crate::ext) to_row: usize,
-    pub(in crate::ext) from: *const f32,
-    pub(in crate::ext) from_row: usize,
-    pub(in crate::ext) rows: usize,
+pub(super) struct Fill {
+    pub(super) to: *mut f32,
+    pub(super) to_row: usize,
+    pub(super) from: *const f32,
+    pub(super) from_row: usize,
+    pub(super) rows: usize,
     /// The distance between the elements to copy in a row, and their number.
-    pub(in crate::ext) step: usize,
-    pub(in crate::ext) n: usize,
+    pub(super) step: usize,
+    pub(super) n: usize,
+    /// The place for the elements between these, and their number, which is `n` or `n - 1`. Only if `step` is 2.
+    pub(super) others: Option<(*mut f32, usize)>,
 }
 
 impl Fill {
@@ -70,8 +72,8 @@ impl Fill {
     /// # Safety
     ///
     /// The operand has `rows` rows, with an element at each multiple of `step` below `n * step`, and all elements between the first and
-    /// the last one of them. The result has room for them.
-    pub(in crate::ext) unsafe fn run(&self) {
+    /// the last one of them. It also has the other elements, if there is a place for them. The results have room for them.
+    pub(super) unsafe fn run(&self) {
         let [whole, tail] = tiles();
         let tiles = if self.n < whole.lanes { tail } else { whole };
         // SAFETY: this function has the same contract.
@@ -189,25 +191,44 @@ unsafe fn weigh<V: Vector<Item = f32>, const R: usize, const N: usize, const T: 
 ///
 /// As for [`Fill::run`].
 #[inline(always)]
-pub(in crate::ext) unsafe fn fill<V: Floats>(args: &Fill) {
-    let &Fill { to, to_row, from, from_row, rows, step, n } = args;
+unsafe fn fill<V: Floats>(args: &Fill) {
+    let &Fill { to, to_row, from, from_row, rows, step, n, others } = args;
     for row in 0..rows {
         let (to, from) = (to.wrapping_add(row * to_row), from.wrapping_add(row * from_row));
         // SAFETY: this function's contract; elements beyond it are masked. The last two vectors of a row overlap.
         unsafe {
             if step == 1 && n < V::LANES {
                 V::load_some(from, V::mask(n)).store_some(to, V::mask(n));
-            } else if step <= 2 && n >= V::LANES {
+            } else if step == 1 {
                 let mut i = 0;
                 while i < n {
                     let at = i.min(n - V::LANES);
-                    let x = if step == 1 { V::load(from.add(at)) } else { V::alternate(from.add(2 * at)) };
-                    x.store(to.add(at));
+                    V::load(from.add(at)).store(to.add(at));
                     i += V::LANES;
                 }
-            } else if step == 2 && n > 0 && (rows - 1 - row) * from_row + 2 * n > 2 * V::LANES - 1 {
-                // The vector reads elements of the rows below, and does not write them.
-                V::alternate(from).store_some(to, V::mask(n));
+            } else if let Some((others, m)) = others {
+                let others = others.add(row * to_row);
+                if m >= V::LANES {
+                    let mut i = 0;
+                    while i < m {
+                        let at = i.min(m - V::LANES);
+                        let [even, odd] = V::halves(from.add(2 * at));
+                        even.store(to.add(at));
+                        odd.store(others.add(at));
+                        i += V::LANES;
+                    }
+                    if m < n {
+                        to.add(m).write(*from.add(2 * m));
+                    }
+                } else if (rows - 1 - row) * from_row + n + m >= 2 * V::LANES {
+                    // The vectors read elements of the rows below, and do not write them.
+                    let [even, odd] = V::halves(from);
+                    even.store_some(to, V::mask(n));
+                    odd.store_some(others, V::mask(m));
+                } else {
+                    (0..n).for_each(|i| to.add(i).write(*from.add(2 * i)));
+                    (0..m).for_each(|i| others.add(i).write(*from.add(2 * i + 1)));
+                }
             } else {
                 (0..n).for_each(|i| to.add(i).write(*from.add(step * i)));
             }
