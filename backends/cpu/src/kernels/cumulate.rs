@@ -8,6 +8,7 @@ use super::Shared;
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::GRAIN;
 use super::walk::split;
+use crate::level::{Level, level};
 use crate::pace::Pace;
 use bb::DataType;
 
@@ -120,6 +121,8 @@ integers!(u8 u16 u32 u64);
 
 /// The maximum number of sums that are computed together.
 const LANES: usize = 64;
+/// The number of wide sums that fit in the registers of AVX2.
+const HALF: usize = LANES / 2;
 /// The number of rows whose sums are computed together.
 const ROWS: usize = 8;
 /// The number of steps between checks whether the run must end.
@@ -149,13 +152,16 @@ impl<T: Term> VectorLoop for Steps<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(mut self) {
         let Lanes { count, strides: [across, _], .. } = *self.lanes;
+        // With AVX2, the registers hold only half of the sums if these are wide.
+        let all_fit = size_of::<T::Sum>() < 8 || level() != Level::Avx2;
         let mut first = 0;
         while first < count {
             // SAFETY: only `along` creates this value, and its callers guarantee that the elements are valid and there is enough
             // room.
             first += unsafe {
                 match (count - first, across) {
-                    (LANES.., 1) => self.neighbours::<LANES>(first),
+                    (LANES.., 1) if all_fit => self.neighbours::<LANES>(first),
+                    (HALF.., 1) if !all_fit => self.neighbours::<HALF>(first),
                     (ROWS.., 1) => self.neighbours::<ROWS>(first),
                     (ROWS.., _) => self.rows::<ROWS>(first),
                     _ => self.rows::<1>(first),
@@ -326,6 +332,7 @@ mod tests {
             [2, 9, 2],
             [1, 33, 64],
             [2, 20, 150],
+            [1, 6, 45],
             [1, 0, 3],
             [0, 4, 1],
         ] {

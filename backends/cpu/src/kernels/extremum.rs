@@ -73,21 +73,28 @@ impl Extremum {
                 *lane = self.of(x);
             }
         }
-        // The last chunk may overlap with earlier chunks, which does not change the extremum.
-        for x in x.as_chunks::<N>().0.iter().chain(x.last_chunk::<N>()) {
+        for x in x.as_chunks::<N>().0 {
             for (lane, &x) in lanes.iter_mut().zip(x) {
                 *lane = self.best(*lane, self.of(x));
             }
         }
+        // The lanes of the loop above stay in registers because another array is halved below. The last chunk may
+        // overlap with earlier chunks, which does not change the extremum.
+        let mut halves = [T::Compared::default(); N];
+        if let Some(last) = x.last_chunk::<N>() {
+            for ((half, &lane), &x) in halves.iter_mut().zip(&lanes).zip(last) {
+                *half = self.best(lane, self.of(x));
+            }
+        }
         let mut half = N / 2;
         while half > 0 {
-            let (low, high) = lanes.split_at_mut(half);
+            let (low, high) = halves.split_at_mut(half);
             for (low, &high) in low.iter_mut().zip(&*high) {
                 *low = self.best(*low, high);
             }
             half /= 2;
         }
-        lanes.first().copied().unwrap_or_default()
+        halves.first().copied().unwrap_or_default()
     }
 
     /// Returns the index of the extremum `best` among at least `N` elements.

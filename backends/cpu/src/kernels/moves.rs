@@ -32,8 +32,12 @@ pub(crate) unsafe fn line(
             let (size, n) = (size_of::<T>().cast_signed(), n.cast_signed());
             let read = |i: isize| src.offset(i * src_step).cast::<T>().read_unaligned();
             if src_step == 0 && dst_step == size && n > 0 {
-                let value = read(0);
-                (0..n).for_each(|i| dst.cast::<T>().offset(i).write_unaligned(value));
+                let (value, dst) = (read(0), dst.cast::<T>());
+                // Bytes are set by the C library.
+                if size > 1 && n >= MANY {
+                    return dispatch(Repeat { value, n, dst });
+                }
+                (0..n).for_each(|i| dst.offset(i).write_unaligned(value));
             } else if dst_step == size {
                 (0..n).for_each(|i| dst.cast::<T>().offset(i).write_unaligned(read(i)));
             } else {
@@ -53,6 +57,26 @@ pub(crate) unsafe fn line(
             8 => each::<u64>(n, dst, dst_step, src, src_step),
             _ => each::<u128>(n, dst, dst_step, src, src_step),
         }
+    }
+}
+
+/// The minimum number of copies of a value that [`Repeat`] writes.
+const MANY: isize = 64;
+
+/// A loop that writes `n` copies of a value, one after another.
+struct Repeat<T> {
+    value: T,
+    n: isize,
+    dst: *mut T,
+}
+
+impl<T: Copy> VectorLoop for Repeat<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        // SAFETY: the creator of this value guarantees the room.
+        (0..self.n).for_each(|i| unsafe { self.dst.offset(i).write_unaligned(self.value) });
     }
 }
 
@@ -376,6 +400,23 @@ mod tests {
                             assert_eq!(dst, want, "{level:?} {size} {run} {gap} {rows} {cols}");
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_is_repeated() {
+        for size in [1, 2, 4, 8, 16] {
+            for n in [0, 1, 2, 63, 64, 65, 200] {
+                let element: Vec<u8> = (0..size as u8).map(|i| i + 1).collect();
+                for level in levels() {
+                    let mut dst = vec![0u8; n * size + 1];
+                    let (out, step) = (dst.as_mut_ptr(), size.cast_signed());
+                    // SAFETY: there is room for all copies.
+                    at(level, || unsafe { line(size, n, out, step, element.as_ptr(), 0) });
+                    assert_eq!(dst.pop(), Some(0), "wrote behind the copies");
+                    assert_eq!(dst, element.repeat(n), "{level:?} {size} {n}");
                 }
             }
         }
