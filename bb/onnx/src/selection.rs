@@ -46,7 +46,8 @@ pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     }
     if let [outer @ .., extent] = shape {
         let (coordinates, _) = bytes.as_chunks_mut::<{ size_of::<i64>() }>();
-        let (firsts, mut last) = coordinates.split_at_mut(outer.len().saturating_mul(count));
+        let (firsts, last) = coordinates.split_at_mut(outer.len().saturating_mul(count));
+        let mut last = last.get_mut(..count).unwrap_or_default();
         let (mut at, mut found) = (Shape::from_elem(0, outer.len()), 0);
         for row in truths.chunks((*extent).max(1)) {
             for (part, truths) in row.chunks(STRETCH).enumerate() {

@@ -78,7 +78,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     unsafe {
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
-        if args.k >= 64 {
+        if accumulate && args.k >= 128 {
             // Prefetches the cache lines of the result from a distant cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
