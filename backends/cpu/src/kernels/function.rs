@@ -12,8 +12,8 @@ pub(super) trait Function<T>: Copy {
     /// Returns the bounds of near arguments, or `None` if a special computation for near arguments is not faster.
     fn bounds(self) -> Option<[T; 2]>;
 
-    /// Returns the value at `x`. If `NEAR`, `x` is near; this is faster and does not change the value.
-    fn at<const FMA: bool, const NEAR: bool>(self, x: T) -> T;
+    /// Writes the values at `x`. If `NEAR`, all of them are near; this is faster and does not change the values.
+    fn each<const FMA: bool, const NEAR: bool>(self, out: &mut [T], x: &[T]);
 
     /// Returns the value at an argument that is not near, without vectors.
     fn far(self, x: T) -> T {
@@ -42,11 +42,11 @@ impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
     fn run<const FMA: bool>(self) {
         let Apply { out, x, function } = self;
         let Some(bounds) = function.bounds() else {
-            return each::<FMA, false, T, F>(function, out, x);
+            return function.each::<FMA, false>(out, x);
         };
         for (out, x) in out.chunks_mut(BLOCKS).zip(x.chunks(BLOCKS)) {
             if near(bounds, x) {
-                each::<FMA, true, T, F>(function, out, x);
+                function.each::<FMA, true>(out, x);
                 continue;
             }
             for (out, x) in out.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
@@ -75,9 +75,9 @@ fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
 ) {
     let near = near(bounds, x);
     if near || F::APART {
-        each::<FMA, true, T, F>(function, out, x);
+        function.each::<FMA, true>(out, x);
     } else {
-        each::<FMA, false, T, F>(function, out, x);
+        function.each::<FMA, false>(out, x);
     }
     if F::APART && !near {
         for (out, &x) in out.iter_mut().zip(x) {
@@ -88,11 +88,40 @@ fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
     }
 }
 
-/// Writes the values at `x`, all near or computed without `NEAR`.
+/// Writes `f(x)` for each element.
 #[inline(always)]
-fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(function: F, out: &mut [T], x: &[T]) {
+pub(super) fn one_by_one<T: Copy>(out: &mut [T], x: &[T], f: impl Fn(T) -> T) {
     for (out, &x) in out.iter_mut().zip(x) {
-        *out = function.at::<FMA, NEAR>(x);
+        *out = f(x);
+    }
+}
+
+/// The number of elements whose stages are computed one after another. The results of a stage stay in the first-level
+/// cache.
+const STAGE: usize = 128;
+
+/// Writes a function of each element that is computed in three stages. Each stage reads two results of the previous one.
+/// A processor overlaps the computations of more elements if each of them is shorter, and all constants of a stage fit in
+/// registers.
+#[inline(always)]
+pub(super) fn in_stages<T: Copy + Default>(
+    out: &mut [T],
+    x: &[T],
+    first: impl Fn(T) -> [T; 2],
+    middle: impl Fn([T; 2]) -> [T; 2],
+    last: impl Fn(T, [T; 2]) -> T,
+) {
+    let (mut a, mut b) = ([T::default(); STAGE], [T::default(); STAGE]);
+    for (out, x) in out.chunks_mut(STAGE).zip(x.chunks(STAGE)) {
+        for ((a, b), &x) in a.iter_mut().zip(&mut b).zip(x) {
+            [*a, *b] = first(x);
+        }
+        for ((a, b), _) in a.iter_mut().zip(&mut b).zip(x) {
+            [*a, *b] = middle([*a, *b]);
+        }
+        for ((&a, &b), (out, &x)) in a.iter().zip(&b).zip(out.iter_mut().zip(x)) {
+            *out = last(x, [a, b]);
+        }
     }
 }
 
@@ -159,11 +188,31 @@ macro_rules! functions {
             }
 
             #[inline(always)]
-            fn at<const $fma: bool, const $near: bool>(self, $x: $t) -> $t {
-                $value
+            fn each<const $fma: bool, const $near: bool>(self, out: &mut [$t], x: &[$t]) {
+                $crate::kernels::function::one_by_one(out, x, |$x| $value);
             }
         }
     )*};
 }
 
-pub(super) use functions;
+/// Declares a type for each function that is computed in stages.
+macro_rules! staged {
+    ($t:ty; $($name:ident<$fma:ident> |$out:ident, $x:ident| $each:expr;)*) => {$(
+        #[derive(Clone, Copy, Default)]
+        struct $name;
+
+        impl $crate::kernels::function::Function<$t> for $name {
+            #[inline(always)]
+            fn bounds(self) -> Option<[$t; 2]> {
+                None
+            }
+
+            #[inline(always)]
+            fn each<const $fma: bool, const NEAR: bool>(self, $out: &mut [$t], $x: &[$t]) {
+                $each
+            }
+        }
+    )*};
+}
+
+pub(super) use {functions, staged};

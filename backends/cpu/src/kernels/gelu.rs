@@ -3,63 +3,67 @@
 //! For negative numbers, the result is a product with an exponential, whose exponent needs more digits than the type
 //! has.
 
-use super::function::{Function, apply};
-use super::math::{double, polynomial, single};
+use super::function::{Function, apply, in_stages, one_by_one};
+use super::math::{double, single};
 
-/// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes
+/// Writes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes
 /// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: a polynomial in `|x|` if `|x|` is
-/// below 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0. Arguments up to 12 are near.
+/// below 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0.
 #[inline(always)]
-pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
-    const BELOW: [f32; 12] = [
-        -9.720_673e-7,
-        4.239_832e-6,
-        -1.252_480_7e-5,
-        4.641_084e-5,
-        -1.749_512_8e-4,
-        6.060_595_7e-4,
-        -1.980_307_3e-3,
-        6.102_183_3e-3,
-        -1.752_944_4e-2,
-        4.632_280_6e-2,
+pub(super) fn gelu_f32<const FMA: bool>(out: &mut [f32], x: &[f32]) {
+    const CONSTANT: f32 = 0.230_760_32;
+    const BELOW: [f32; 11] = [
         -0.110_491_88,
-        0.230_760_32,
+        4.632_280_6e-2,
+        -1.752_944_4e-2,
+        6.102_183_3e-3,
+        -1.980_307_3e-3,
+        6.060_595_7e-4,
+        -1.749_512_8e-4,
+        4.641_084e-5,
+        -1.252_480_7e-5,
+        4.239_832e-6,
+        -9.720_673e-7,
     ];
     const BEYOND: [f32; 8] = [
-        9.658_114,
-        -15.950_247,
-        9.265_518,
-        -1.043_987_3,
-        -0.688_396_6,
-        -0.405_870_36,
-        2.423_174_3e-4,
         0.398_938_7,
+        2.423_174_3e-4,
+        -0.405_870_36,
+        -0.688_396_6,
+        -1.043_987_3,
+        9.265_518,
+        -15.950_247,
+        9.658_114,
     ];
-    let a = x.abs();
-    let a = if !NEAR && a > 16.0 { 16.0 } else { a };
-    // The exponent needs all digits of the square, because its absolute error is a relative error of the exponential.
-    let square = a * a;
-    let rest = if FMA {
-        a.mul_add(a, -square)
-    } else {
-        let high = f32::from_bits(a.to_bits() & !0xfff);
-        let low = a - high;
-        ((high * high - square) + 2.0 * high * low) + low * low
-    };
-    let e = single::exponential::<FMA, NEAR>(-0.5 * square, -0.5 * rest);
-    let below = a * polynomial::<FMA>(&BELOW, a - 1.25);
-    let beyond = polynomial::<FMA>(&BEYOND, 1.0 / (1.0 + a));
-    let factor = if a < 2.5 { below } else { beyond };
-    let tail = single::fma::<FMA>(factor, e.less_one, factor) * e.first * e.second;
-    let y = if x < 0.0 { -tail } else { x - tail };
-    // The definition multiplies minus infinity by 0.
-    if !NEAR && x == f32::NEG_INFINITY { f32::NAN } else { y }
+    /// A number and its reciprocal, which together change nothing. The exponential times the number is a normal number.
+    const MORE: f32 = 18_446_744_073_709_551_616.0;
+    const LESS: f32 = 1.0 / MORE;
+    one_by_one(out, x, |x| {
+        let a = if x.abs() > 16.0 { 16.0 } else { x.abs() };
+        // The exponent needs all digits of the square, because its absolute error is a relative error of the exponential.
+        let (square, rest) = product_f32::<FMA>(a, a);
+        let [shifted, less_one] = single::inverse_reduced::<FMA>([0.5 * square, 0.5 * rest]);
+        let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(MORE.to_bits()));
+        let t = a - 1.25;
+        // The last step is separate, because it has most of the rounding error.
+        let below = a * single::fma::<FMA>(single::in_pairs::<FMA>(&BELOW, t), t, CONSTANT);
+        let beyond = single::in_pairs::<FMA>(&BEYOND, 1.0 / (1.0 + a));
+        let factor = if a < 2.5 { below } else { beyond };
+        let tail = single::fma::<FMA>(factor, less_one, factor) * power * LESS;
+        let y = if x < 0.0 { -tail } else { x - tail };
+        // The definition multiplies minus infinity by 0.
+        if x == f32::NEG_INFINITY { f32::NAN } else { y }
+    });
 }
 
 /// Computes `x erfc(-x / sqrt 2) / 2`, which has no cancellation. Corrects the rounding error of the argument with the
 /// derivative.
 #[inline(always)]
-pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
+pub(super) fn gelu_f64<const FMA: bool>(out: &mut [f64], x: &[f64]) {
+    one_by_one(out, x, exact_f64);
+}
+
+fn exact_f64(x: f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
     /// The difference between `1 / sqrt 2` and `FRAC_1_SQRT_2`.
     const REST: f64 = -4.833646656726457e-17;
@@ -74,41 +78,38 @@ pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
 /// Defines GELU with `tanh`: `x sigmoid(2 sqrt(2 / π) (x + 0.044715 x³))`. The argument of the sigmoid has twice the
 /// digits of the type, because its absolute error is a relative error of the exponential.
 macro_rules! with_tanh {
-    ($name:ident, $t:ident, $module:ident, $product:ident, far $a:literal $argument:literal, line $line:expr, cube $cube:expr) => {
+    ($name:ident, $t:ident, $module:ident, $product:ident, from $least:literal to $most:literal, line $line:expr, cube $cube:expr) => {
         #[inline(always)]
-        pub(super) fn $name<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-            /// `2 sqrt(2 / π)`, and 0.044715 times this number. Each is stored as the nearest float and the remainder.
+        pub(super) fn $name<const FMA: bool>(out: &mut [$t], x: &[$t]) {
+            /// `2 sqrt(2 / π)`, and 0.044715 times this number. Each is stored as a float and the remainder. The first
+            /// float of the line is short, so that its difference to a slope is exact.
             const LINE: [$t; 2] = $line;
             const CUBE: [$t; 2] = $cube;
             let fma = $module::fma::<FMA>;
-            // Beyond this bound the product is 0, or the exponential is negligible.
-            let a = if !NEAR && x.abs() > $a { $a } else { x.abs() };
-            let (square, square_rest) = $product::<FMA>(a, a);
-            let (cubed, cubed_rest) = $product::<FMA>(square, CUBE[0]);
-            let cubed_rest = fma(square_rest, CUBE[0], fma(square, CUBE[1], cubed_rest));
-            let slope = LINE[0] + cubed;
-            // The computation of the rounding error needs the larger summand first.
-            let (greater, lesser) = if cubed > LINE[0] { (cubed, LINE[0]) } else { (LINE[0], cubed) };
-            let slope_rest = ((greater - slope) + lesser) + (LINE[1] + cubed_rest);
-            let (argument, argument_rest) = $product::<FMA>(a, slope);
-            let argument_rest = fma(a, slope_rest, argument_rest);
-            let argument = if !NEAR && argument > $argument { $argument } else { argument };
-            let negative = x < 0.0;
-            let own = if NEAR || !negative { x } else { -a };
-            let y = $module::times_sigmoid::<FMA, NEAR>(own, [argument, argument_rest], negative);
-            if NEAR {
-                return y;
-            }
-            // The definition multiplies minus infinity by 0, which is NaN.
-            let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
-            if x == $t::INFINITY { x } else { y }
+            let argument = |x| {
+                // Beyond this bound the sigmoid is 1.
+                let x = if x > $most { $most } else { x };
+                let (square, square_rest) = $product::<FMA>(x, x);
+                let (slope, lost) = if FMA {
+                    let slope = fma(square, CUBE[0], LINE[0]);
+                    (slope, fma(square, CUBE[0], LINE[0] - slope))
+                } else {
+                    let (cubed, cubed_rest) = $product::<FMA>(square, CUBE[0]);
+                    let slope = cubed + LINE[0];
+                    (slope, (cubed - (slope - LINE[0])) + cubed_rest)
+                };
+                let slope_rest = fma(square_rest, CUBE[0], fma(square, CUBE[1], lost)) + LINE[1];
+                let (argument, argument_rest) = $product::<FMA>(x, slope);
+                [argument, fma(x, slope_rest, argument_rest)]
+            };
+            $module::gated(out, x, $least, argument, $module::inverse_reduced::<FMA>);
         }
     };
 }
 
-with_tanh!(gelu_tanh_f32, f32, single, product_f32, far 40.0 120.0, line [1.595_769_2, -4.534_068e-8],
+with_tanh!(gelu_tanh_f32, f32, single, product_f32, from -11.2 to 6.0, line [1.595_771_8, -2.667_945_1e-6],
     cube [7.135_481_4e-2, 2.398_832_5e-9]);
-with_tanh!(gelu_tanh_f64, f64, double, product_f64, far 40.0 760.0, line [1.5957691216057308, -9.96930880911092e-17],
+with_tanh!(gelu_tanh_f64, f64, double, product_f64, from -22.5 to 8.0, line [1.5957691216057412, -1.0535789519567581e-14],
     cube [0.07135481627260025, -6.175149918155315e-19]);
 
 /// `x * sigmoid(alpha * x)` of `f32`.
@@ -128,10 +129,12 @@ impl Function<f32> for Swish {
     }
 
     #[inline(always)]
-    fn at<const FMA: bool, const NEAR: bool>(self, x: f32) -> f32 {
-        let (t, rest) = product_f32::<FMA>(x, self.alpha);
-        let negative = t < 0.0;
-        single::times_sigmoid::<FMA, true>(x, [t.abs(), if negative { -rest } else { rest }], negative)
+    fn each<const FMA: bool, const NEAR: bool>(self, out: &mut [f32], x: &[f32]) {
+        let reduced = |x| {
+            let (t, rest) = product_f32::<FMA>(x, self.alpha);
+            single::inverse_reduced::<FMA>([if t > single::ONE { single::ONE } else { t }, rest])
+        };
+        in_stages(out, x, reduced, |reduced| reduced, single::times_sigmoid);
     }
 
     fn far(self, x: f32) -> f32 {

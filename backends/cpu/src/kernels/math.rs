@@ -5,16 +5,16 @@
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::element_loop::{Run, slices};
-use super::function::{functions, map};
+use super::function::{functions, in_stages, map, one_by_one, staged};
 use super::op::Unary;
 
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, normal $normal:literal, ln2 $ln2_high:expr, $ln2_low:expr,
-     silu $silu:literal, tanh $tanh:ident, erf $erf:ident, gelu $gelu:ident $near:expr, $gelu_tanh:ident $near_tanh:expr,
+     least $least:literal, tanh $tanh:ident $tanhs:ident, erf $erf:ident, gelu $gelu:ident, $gelu_tanh:ident,
      reduced [$($reduced:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
         pub(super) mod $module {
-            use super::{Run, Unary, functions, map};
+            use super::{Run, Unary, functions, in_stages, map, staged};
 
             /// After adding this number, the low bits hold the nearest integer.
             pub(super) const MAGIC: $t = $magic;
@@ -198,45 +198,53 @@ macro_rules! elementary {
                 if !NEAR && x < -NORMAL { exp::<FMA, false>(x) } else { y }
             }
 
-            /// Returns `x * sigmoid(t)`, where the absolute value of `t` is `a + low`, and `t` is negative if
-            /// `negative`. The range of `a` is the one of [`exponential`].
+            /// Returns `n + MAGIC` and `exp(r) - 1`, where `-(x + low) = n ln 2 + r` and `low` is a small part of the
+            /// argument.
             #[inline(always)]
-            pub(in crate::kernels) fn times_sigmoid<const FMA: bool, const NEAR: bool>(
-                x: $t,
-                [a, low]: [$t; 2],
-                negative: bool,
-            ) -> $t {
-                let e = exponential::<FMA, NEAR>(-a, -low);
-                let small = e.value();
-                let d = 1.0 + small;
-                let rest = (1.0 - d) + small;
-                let (above, first, second) =
-                    if negative { (fma::<FMA>(x, e.less_one, x), e.first, e.second) } else { (x, 1.0, 1.0) };
-                let y = above / d;
-                // With fused multiply-add, the rounding error of the dividend and the remainder of the division are
-                // computed exactly.
-                let lost = if FMA && negative { fma::<FMA>(x, e.less_one, x - above) } else { 0.0 };
-                let left = if FMA { fma::<FMA>(-y, d, above) + lost } else { 0.0 };
-                // Near 0 and 1, `1 - small / 2` equals `1 / d`; between them it is accurate enough for the correction.
-                let y = fma::<FMA>(fma::<FMA>(-y, rest, left), fma::<FMA>(-0.5, small, 1.0), y);
-                // The result has the sign of `x`, which the sum with a positive zero loses.
-                (y * first * second).copysign(x)
+            pub(in crate::kernels) fn inverse_reduced<const FMA: bool>([x, low]: [$t; 2]) -> [$t; 2] {
+                let (shifted, less_one) = reduced::<FMA>(-x, -low);
+                [shifted, less_one]
             }
 
-            /// Returns `x * sigmoid(x)`.
+            /// Returns `x * sigmoid(t)` from [`inverse_reduced`] of `t`. `t` is at most [`ONE`], and so large that half of
+            /// its power of two is a normal number.
             #[inline(always)]
-            fn silu<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-                // Beyond these bounds the product is 0, or the exponential is negligible.
-                let x = if !NEAR && x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
-                let a = x.abs();
-                let a = if !NEAR && a > -$silu { -$silu } else { a };
-                let y = times_sigmoid::<FMA, NEAR>(x, [a, -NONE], x < 0.0);
-                if NEAR {
-                    return y;
-                }
-                // The definition multiplies minus infinity by 0, which is NaN.
-                let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
-                if x == $t::INFINITY { x } else { y }
+            pub(in crate::kernels) fn times_sigmoid(x: $t, [shifted, less_one]: [$t; 2]) -> $t {
+                const UNIT: $unsigned = $bias << $bits;
+                // Two powers of two. Their product may be too small for a normal number, but each of them is normal.
+                let (power, half) = (shifted.to_bits() << $bits, (shifted.to_bits() >> 1) << $bits);
+                let first = $t::from_bits(UNIT.wrapping_sub(half));
+                let second = $t::from_bits(UNIT.wrapping_sub(power.wrapping_sub(half)));
+                // With the power of two as a factor, the divisor is near 1.
+                x / (1.0 + (less_one + first * second)) * first * second
+            }
+
+            /// An argument whose sigmoid is 1.
+            pub(in crate::kernels) const ONE: $t = 45.0;
+
+            /// Writes `x * sigmoid(t)`, where `first` and `middle` compute [`inverse_reduced`] of `t` from `x`. The value
+            /// at `least` and below is 0.
+            #[inline(always)]
+            pub(in crate::kernels) fn gated(
+                out: &mut [$t],
+                x: &[$t],
+                least: $t,
+                first: impl Fn($t) -> [$t; 2],
+                middle: impl Fn([$t; 2]) -> [$t; 2],
+            ) {
+                let own = |x| if x < least { least } else { x };
+                in_stages(out, x, |x| first(own(x)), middle, |x, sigmoid| {
+                    let y = times_sigmoid(own(x), sigmoid);
+                    // The definition multiplies minus infinity by 0, which is NaN.
+                    if x == $t::NEG_INFINITY { $t::NAN } else { y }
+                });
+            }
+
+            /// Writes `x * sigmoid(x)`.
+            #[inline(always)]
+            fn silu<const FMA: bool>(out: &mut [$t], x: &[$t]) {
+                let reduced = |x| inverse_reduced::<FMA>([if x > ONE { ONE } else { x }, -NONE]);
+                gated(out, x, $least, reduced, |reduced| reduced);
             }
 
             const EVERY: Option<[$t; 2]> = None;
@@ -246,15 +254,18 @@ macro_rules! elementary {
                 Sqrt<FMA, NEAR> EVERY, |x| x.sqrt();
                 Exp<FMA, NEAR> BOTH, |x| exp::<FMA, NEAR>(x);
                 Log<FMA, NEAR> EVERY, |x| log::<FMA>(x);
-                Tanh<FMA, NEAR> EVERY, |x| tanh::<FMA>(x);
-                Sigmoid<FMA, NEAR> BOTH, |x| sigmoid::<FMA, NEAR>(x);
-                Silu<FMA, NEAR> BOTH, |x| silu::<FMA, NEAR>(x);
                 Expm1<FMA, NEAR> EVERY, |x| expm1::<FMA>(x);
                 Log1p<FMA, NEAR> EVERY, |x| log1p::<FMA>(x);
                 Softplus<FMA, NEAR> BOTH, |x| softplus::<FMA, NEAR>(x);
+                Sigmoid<FMA, NEAR> BOTH, |x| sigmoid::<FMA, NEAR>(x);
                 Erf<FMA, NEAR> EVERY, |x| super::$erf::<FMA>(x);
-                Gelu<FMA, NEAR> $near, |x| crate::kernels::gelu::$gelu::<FMA, NEAR>(x);
-                GeluTanh<FMA, NEAR> $near_tanh, |x| crate::kernels::gelu::$gelu_tanh::<FMA, NEAR>(x);
+            }
+
+            staged! { $t;
+                Tanh<FMA> |out, x| super::$tanhs::<FMA>(out, x);
+                Silu<FMA> |out, x| silu::<FMA>(out, x);
+                Gelu<FMA> |out, x| crate::kernels::gelu::$gelu::<FMA>(out, x);
+                GeluTanh<FMA> |out, x| crate::kernels::gelu::$gelu_tanh::<FMA>(out, x);
             }
 
             /// Returns the loop of an operation that is one of these functions, or `None` for other operations.
@@ -280,11 +291,11 @@ macro_rules! elementary {
 }
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0, normal 87.0,
-    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, tanh tanh_f32, erf erf_f32, gelu gelu_f32 Some([-12.0, 12.0]), gelu_tanh_f32 Some([-9.9, 9.9]),
+    ln2 0.693_145_75, 1.428_606_8e-6, least -120.0, tanh tanh_f32 tanhs_f32, erf erf_f32, gelu gelu_f32, gelu_tanh_f32,
     reduced [0.499_999_94, 0.166_665_21, 0.041_668_266, 0.008_368_674, 0.001_382_063_4], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0, normal 708.0,
-    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, tanh tanh_f64, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
+    ln2 0.6931471805592082, 7.371002565167799e-13, least -800.0, tanh tanh_f64 tanhs_f64, erf erf_f64, gelu gelu_f64, gelu_tanh_f64,
     reduced [1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0, 1.0 / 479001600.0, 1.0 / 6227020800.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
 /// Evaluates a polynomial whose leading coefficient comes first.
@@ -314,17 +325,44 @@ const ROUGH_EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_33, 0.166_676_55, 0.041
 /// `(tanh(x) / x - 1) / x^2`. From 0.625, computes `1 - 2 / (1 + exp(2 x))`.
 #[inline(always)]
 fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
-    const SMALL: [f32; 5] = [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_588, -0.005_717_045];
+    tanh_from::<FMA>(x, doubled_exp::<FMA>(x))
+}
+
+/// Returns `exp(2 |x|)` as [`tanh_f32`] needs it.
+#[inline(always)]
+fn doubled_exp<const FMA: bool>(x: f32) -> f32 {
     const DOUBLED: [f32; 6] = {
         let [a, b, c, d, e, f] = ROUGH_EXP;
         [a, 2.0 * b, 4.0 * c, 8.0 * d, 16.0 * e, 32.0 * f]
     };
-    let a = x.abs();
-    let a = if a > 10.0 { 10.0 } else { a };
-    let square = a * a;
+    rough_exp::<FMA>(if x.abs() > 10.0 { 10.0 } else { x.abs() }, 2.0, DOUBLED)
+}
+
+/// Returns the hyperbolic tangent from [`doubled_exp`].
+#[inline(always)]
+fn tanh_from<const FMA: bool>(x: f32, exponential: f32) -> f32 {
+    const SMALL: [f32; 5] = [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_588, -0.005_717_045];
+    let (a, square) = (x.abs(), x * x);
     let small = single::fma::<FMA>(a * square, single::in_pairs::<FMA>(&SMALL, square), a);
-    let large = 1.0 - 2.0 / (1.0 + rough_exp::<FMA>(a, 2.0, DOUBLED));
+    let large = 1.0 - 2.0 / (1.0 + exponential);
     (if a >= 0.625 { large } else { small }).copysign(x)
+}
+
+/// Writes the hyperbolic tangents.
+#[inline(always)]
+fn tanhs_f32<const FMA: bool>(out: &mut [f32], x: &[f32]) {
+    in_stages(
+        out,
+        x,
+        |x| [doubled_exp::<FMA>(x), 0.0],
+        |large| large,
+        |x, [large, _]| tanh_from::<FMA>(x, large),
+    );
+}
+
+#[inline(always)]
+fn tanhs_f64<const FMA: bool>(out: &mut [f64], x: &[f64]) {
+    one_by_one(out, x, tanh_f64::<FMA>);
 }
 
 /// Computes the hyperbolic tangent as a quotient of exponentials.

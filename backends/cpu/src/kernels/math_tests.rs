@@ -155,6 +155,39 @@ fn values_do_not_depend_on_what_is_beside_them() {
 }
 
 #[test]
+fn products_with_a_sigmoid_have_limits_in_double_precision() {
+    let x =
+        [f64::NEG_INFINITY, f64::MIN, -1e5, -5e-324, -0.0, 0.0, 5e-324, 40.0, 1e5, f64::MAX, f64::INFINITY];
+    for level in levels() {
+        for op in [Unary::Silu, Unary::GeluTanh] {
+            let y = at(level, || run(op, &x));
+            // Half of the smallest number is rounded to an even number of it, which is 0.
+            let limits = [f64::NAN, -0.0, -0.0, -0.0, -0.0, 0.0, 0.0, 40.0, 1e5, f64::MAX, f64::INFINITY];
+            for ((x, y), limit) in x.iter().zip(&y).zip(limits) {
+                let same = y.to_bits() == limit.to_bits() || (y.is_nan() && limit.is_nan());
+                assert!(same, "{op:?}({x:e}) is {y:e}, not {limit:e} at {level:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn values_do_not_depend_on_the_number_of_elements() {
+    let x: Vec<f32> = (0..700).map(|i| (i * 7919 % 701) as f32 * 0.06 - 21.0).collect();
+    for level in levels() {
+        for op in [Unary::Gelu, Unary::GeluTanh, Unary::Silu, Unary::Tanh, Unary::Sigmoid] {
+            let all = at(level, || run(op, &x));
+            for n in [0, 1, 3, 4, 17, 64, 127, 128, 129, 255, 257, 300] {
+                for first in [0, 5, 400] {
+                    let part = at(level, || run(op, &x[first..first + n]));
+                    assert_eq!(part, all[first..first + n], "{op:?} of {n} at {level:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn double_precision_follows_the_standard_library() {
     let x: Vec<f64> = (-4000..4000)
         .map(|i| f64::from(i) * 0.1873)
