@@ -3,13 +3,13 @@
 //! Each function returns `None` for operands that its kernel does not support. 16-bit floats are computed in `f32` and rounded
 //! once.
 
-use super::{dense_f32, floats, rounded, rows_from, single};
+use super::{computed, floats, rounded, rows_from, single};
 use crate::array::Array;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::kernels::{normalize, softmax};
+use crate::kernels::{FEW, normalize, softmax};
 use crate::layout::broadcast_strides;
-use crate::ops::made;
+use crate::ops::{dense, made};
 use bb::ext::LayerNormalizationOptions;
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
@@ -44,11 +44,21 @@ impl Cpu {
         if !Axis::new(axis, x.shape().len()).is_ok_and(|at| at.get() + 1 == x.shape().len()) {
             return Ok(None);
         }
-        // The body of softmax rounds each step to the type of the operand, so only the log-softmax of 16-bit floats is
-        // computed here, with one rounding.
-        let dense = if LOG { single(self.pool(), x)? } else { dense_f32(self.pool(), x)? };
-        let Some(dense) = dense else { return Ok(None) };
-        let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
+        let extents = rows_from(x.shape(), x.shape().len().saturating_sub(1));
+        // In short rows of 16-bit floats, each step is rounded, as in the body. All other results are rounded once.
+        if !LOG && x.dtype() != DataType::F32 && computed(x) && extents[1] <= softmax::TERMS {
+            // The body computes many rows together, which costs less if they are very short.
+            if extents[1] < FEW {
+                return Ok(None);
+            }
+            let (dense, dtype) = (dense(self.pool(), x)?, x.dtype());
+            // SAFETY: the operand and `out` have these contiguous rows of this type, which are short.
+            let out = made(self.pool(), dtype, Shape::from_slice(dense.shape()), |out| unsafe {
+                softmax::of_halves(dtype, extents, out, dense.ptr());
+            })?;
+            return Ok(Some(out));
+        }
+        let Some(dense) = single(self.pool(), x)? else { return Ok(None) };
         // SAFETY: the operand and `out` have these contiguous rows.
         let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             softmax::softmax::<LOG>(extents, out.cast(), floats(&dense));

@@ -1,11 +1,17 @@
-//! Softmax of rows of `f32`, and its logarithm.
+//! Softmax of rows of `f32` and 16-bit floats, and its logarithm.
 
+use super::chain::{self, Code, Line, NOWHERE, PLACES, Place};
 use super::dispatch::{VectorLoop, dispatch};
-use super::math::single::{NORMAL, exp, log};
+use super::half::Half;
+use super::math::single::{self, NORMAL, exp, log};
 use super::normalize::{GRAIN, RowFunction, each_row, folded, lanewise};
 use super::number::Number;
+use super::op::Unary;
+use super::reduce::sum_of_halves;
 use super::{Shared, walk};
 use crate::pace::{Pace, STRETCH};
+use bb::DataType;
+use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
 /// Returns the maximum of the elements that are not NaN, or minus infinity if there are none.
 #[inline(always)]
@@ -169,6 +175,68 @@ pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mu
     });
 }
 
+/// The maximum length of the rows of [`of_halves`].
+pub(crate) const TERMS: usize = 1 << 11;
+
+struct Greatest<'a>(&'a [f32]);
+
+impl VectorLoop for Greatest<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> f32 {
+        greatest(self.0)
+    }
+}
+
+/// Writes the softmax of each row of a contiguous matrix of `f16`, or of `bf16` if `dtype` says so. Rounds each step to
+/// the type, like the body of softmax. All steps of a row are computed before the next row, so that the row stays in the
+/// first-level cache.
+///
+/// # Safety
+///
+/// `out` and `x` hold `rows * cols` elements and are disjoint; `cols` is at most [`TERMS`].
+pub(crate) unsafe fn of_halves(dtype: DataType, [rows, cols]: [usize; 2], out: *mut u8, x: *const u8) {
+    let (Some(half), Some(exp)) = (Half::of(dtype), single::function(Unary::Exp)) else { return };
+    let (code, nearest): (_, fn(f64) -> f32) = match dtype {
+        DataType::BF16 => (Code::RoundBf16, |x| bf16_from_f64(x).to_f32()),
+        _ => (Code::RoundF16, |x| f16_from_f64(x).to_f32()),
+    };
+    let line = |code, place| Line { code, place };
+    let (load, round) = (line(Code::Load, 0), line(code, NOWHERE));
+    let shared = Shared((out, x));
+    walk::split(rows, cols, GRAIN, |from, to| {
+        let (out, x) = shared.get();
+        let (mut less, mut powers) = ([0f32; TERMS], [0f32; TERMS]);
+        let (less, powers) = (less.split_at_mut(cols).0, powers.split_at_mut(cols).0);
+        // Runs lines on the elements of a row and a number.
+        let through = |lines: &[Line], row: &mut [f32], mut number: f32| {
+            let own = row.as_mut_ptr();
+            let mut places = [Place::NONE; PLACES];
+            let [first, second, ..] = &mut places;
+            (first.ptr, *second) = (own, Place { ptr: &raw mut number, single: true });
+            // SAFETY: the first place has the elements of the row, and is also the output. The second place is a single
+            // element. The lines use no other places.
+            unsafe { chain::run(lines, &places, own, cols) };
+        };
+        for i in from..to {
+            let at = i * cols * size_of::<u16>();
+            // SAFETY: row `i` is in both matrices, and no other call writes it. The buffers have its length.
+            unsafe { (half.widen)(less.as_mut_ptr().cast(), [x.add(at)], cols) };
+            // If an element is NaN, so are its exponential, the sum and all results.
+            let most = dispatch(Greatest(less));
+            through(&[load, line(Code::Sub, 1), round], less, most);
+            // SAFETY: both buffers have this length.
+            unsafe { exp(powers.as_mut_ptr().cast(), [less.as_ptr().cast()], cols) };
+            through(&[load, round], powers, 0.0);
+            let total = nearest(sum_of_halves(powers));
+            through(&[load, line(Code::Div, 1)], powers, total);
+            // SAFETY: as for the first conversion.
+            unsafe { (half.narrow)(out.add(at), [powers.as_ptr().cast()], cols) };
+        }
+    });
+}
+
 /// Returns the index at which a row may begin without changing the results of the elements from `first` on. The
 /// elements before `first` are minus infinity, and leaving out whole blocks of them changes nothing.
 pub(crate) fn start(first: usize) -> usize {
@@ -191,6 +259,7 @@ pub(crate) unsafe fn of_any_rest([rows, cols]: [usize; 2], out: *mut f32, x: *co
 mod tests {
     use super::*;
     use crate::level::{at, levels};
+    use crate::threads::as_if;
 
     /// Tests rows that are computed together: each row has its own sum.
     #[test]
@@ -291,6 +360,57 @@ mod tests {
                 assert!(log(&x).iter().all(|x| x.is_nan()));
             }
         }
+    }
+
+    /// Compares with a loop that rounds each step to the type.
+    fn halves_of<T: Copy + PartialEq + std::fmt::Debug>(
+        dtype: DataType,
+        to: fn(f64) -> T,
+        from: fn(T) -> f64,
+    ) {
+        let same = |a: T, b: T| a == b || (from(a).is_nan() && from(b).is_nan());
+        for [rows, cols] in
+            [[1, 1], [3, 2], [2, 33], [3, 65], [2, 768], [1, 2047], [2, TERMS], [0, 40], [3, 0]]
+        {
+            for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 65504.0, -0.0] {
+                let number = |i: usize| ((i * 7919 + 13) % 2003) as f64 / 64.0 - 20.0;
+                let mut x: Vec<T> = (0..rows * cols).map(|i| to(number(i))).collect();
+                if let Some(x) = x.last_mut() {
+                    *x = to(special);
+                }
+                let mut want = Vec::new();
+                for x in x.chunks(cols.max(1)) {
+                    let most = x.iter().map(|&x| from(x)).fold(f64::NEG_INFINITY, f64::max);
+                    let powers = x.iter().map(|&x| to(from(to(from(x) - most)).exp()));
+                    let powers: Vec<T> = powers.collect();
+                    let total = from(to(powers.iter().map(|&x| from(x)).sum::<f64>()));
+                    want.extend(powers.iter().map(|&power| to(from(power) / total)));
+                }
+                for (level, threads) in levels().into_iter().flat_map(|level| [(level, 1), (level, 3)]) {
+                    let mut out = vec![to(9.0); x.len()];
+                    // SAFETY: both have these extents and elements of this type.
+                    at(level, || {
+                        as_if(threads, || unsafe {
+                            of_halves(dtype, [rows, cols], out.as_mut_ptr().cast(), x.as_ptr().cast());
+                        })
+                    });
+                    // An exponential in `f32` may be rounded to the neighbour of the rounded exact one.
+                    let differs = (0..x.len()).filter(|&i| !same(out[i], want[i])).count();
+                    assert!(
+                        differs * 50 <= x.len(),
+                        "{dtype:?} {rows} {cols} {special} {level:?}: {differs}"
+                    );
+                    let near = |(&a, &b)| same(a, b) || (from(a) / from(b) - 1.0).abs() < 0.02;
+                    assert!(out.iter().zip(&want).all(near), "{dtype:?} {rows} {cols} {special} {level:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_step_of_16_bit_floats_is_rounded() {
+        halves_of(DataType::F16, f16_from_f64, f64::from);
+        halves_of(DataType::BF16, bf16_from_f64, f64::from);
     }
 
     #[test]

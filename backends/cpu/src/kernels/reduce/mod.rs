@@ -10,6 +10,7 @@ mod rows;
 
 use self::columns::{COLUMNS, by_columns};
 use self::general::General;
+pub(crate) use self::rows::sum_of_halves;
 use self::rows::{by_rows, halves};
 use super::element_loop::GRAIN;
 use super::op::Reduction;

@@ -267,6 +267,12 @@ pub(super) unsafe fn by_rows<T: Number>(
     }
 }
 
+/// Returns the sum of 16-bit floats, which are widened to `f32`.
+pub(crate) fn sum_of_halves(x: &[f32]) -> f64 {
+    // The sums of the blocks are added in double precision, so that many blocks cause no loss of digits.
+    x.chunks(LANES).map(|block| f64::from(halving(block, 0.0, f32::add))).sum()
+}
+
 /// Reduces rows of 16-bit floats as [`by_rows`] does. Sums are computed in `f32` and `f64`, and rounded once.
 ///
 /// # Safety
