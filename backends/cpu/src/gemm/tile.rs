@@ -94,8 +94,10 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
             }
         }
         let whole = V::BRANCHES && (filled || last == V::LANES);
-        if V::BRANCHES && a_col == 1 && (ROWS >= VECTORS || V::AT_ONCE > 0) {
-            // Several steps per iteration have constant offsets, so that their addresses need no arithmetic.
+        // Several steps per iteration have constant offsets, so that their addresses need no arithmetic. But with numbers of 64
+        // bits, or with fewer rows than vectors, the compiler keeps too many vectors at once, and writes sums to memory.
+        let unrolls = V::AT_ONCE > 0 || size_of::<V::Item>() <= 4 && ROWS >= VECTORS;
+        if V::BRANCHES && a_col == 1 && unrolls {
             if whole {
                 products::<V, ROWS, VECTORS, true, 4>(args, &mut sums);
             } else {
