@@ -267,6 +267,41 @@ pub(super) unsafe fn by_rows<T: Number>(
     }
 }
 
+/// The minimum and the maximum of the bits of 16-bit floats, and their maximum as signed integers.
+struct Bits<'a>(&'a [u16]);
+
+impl VectorLoop for Bits<'_> {
+    type Output = [u16; 3];
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> [u16; 3] {
+        let signed = |a: u16, b: u16| Ord::max(a.cast_signed(), b.cast_signed()).cast_unsigned();
+        [
+            Fold { x: self.0, start: u16::MAX, f: <u16 as Ord>::min }.run::<FMA>(),
+            Fold { x: self.0, start: 0, f: <u16 as Ord>::max }.run::<FMA>(),
+            Fold { x: self.0, start: SIGN, f: signed }.run::<FMA>(),
+        ]
+    }
+}
+
+/// The bit of a negative sign, which is also the least signed integer.
+const SIGN: u16 = 1 << 15;
+
+/// Returns the bits of the maximum or minimum of at least one 16-bit float. Integers are compared in wide vectors, unlike
+/// 16-bit floats. Returns `None` if the result is NaN, or a zero, whose sign depends on the order.
+fn extreme_bits(op: Reduction, x: &[u16], infinity: u16) -> Option<u16> {
+    let [least, greatest, signed] = dispatch(Bits(x));
+    // The sign and the magnitude are separate bits, so the order of negative numbers is reversed.
+    let bits = match op {
+        Reduction::Max if signed < SIGN => signed,
+        Reduction::Max => least,
+        _ if greatest >= SIGN => greatest,
+        _ => least,
+    };
+    let is_nan = (signed < SIGN && signed > infinity) || greatest > (SIGN | infinity);
+    (!is_nan && bits & !SIGN != 0).then_some(bits)
+}
+
 /// Returns the sum of 16-bit floats, which are widened to `f32`.
 pub(crate) fn sum_of_halves(x: &[f32]) -> f64 {
     // The sums of the blocks are added in double precision, so that many blocks cause no loss of digits.
@@ -286,8 +321,22 @@ pub(super) unsafe fn halves<T: Float<Sum = f32>>(
     out: *mut u8,
 ) {
     if matches!(op, Reduction::Max | Reduction::Min) {
-        // SAFETY: this function has the same contract.
-        return unsafe { by_rows::<T>(op, [rows, len], x, [row, step], out) };
+        let by_bits = step == 1 && len > 0 && len < 2 * GRAIN;
+        // SAFETY: the types are `f16` and `bf16`, which consist of two bytes. The greatest value is an infinity.
+        let infinity = unsafe { std::ptr::from_ref(&T::GREATEST).cast::<u16>().read() };
+        for i in 0..rows {
+            // SAFETY: the caller guarantees that the rows are valid and there is room for their results.
+            unsafe {
+                let x = x.cast::<T>().offset(i.cast_signed() * row);
+                let out = out.cast::<T>().add(i);
+                let bits = || extreme_bits(op, std::slice::from_raw_parts(x.cast::<u16>(), len), infinity);
+                match by_bits.then(bits).flatten() {
+                    Some(bits) => out.cast::<u16>().write(bits),
+                    None => by_rows::<T>(op, [1, len], x.cast(), [0, step], out.cast()),
+                }
+            }
+        }
+        return;
     }
     let (x, out) = (x.cast::<T>(), out.cast::<T>());
     let mut pace = Pace::new();

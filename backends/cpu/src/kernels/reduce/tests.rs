@@ -74,3 +74,48 @@ fn nan_wins() {
         }
     }
 }
+
+/// Reduces rows, and compares the bits with a fold of the elements. Results that are zeros may have either sign.
+fn extremes_of<T: Element + Default>(to: fn(f32) -> T, from: fn(T) -> f32) {
+    let numbers: [fn(usize) -> f32; 6] = [
+        |i| (i * 7919 % 601) as f32 - 300.0,
+        |i| -1.0 - (i * 7919 % 601) as f32,
+        |i| 1.0 + (i * 7919 % 601) as f32,
+        |i| if i % 7 == 3 { f32::NEG_INFINITY } else { -2.0 },
+        |i| if i % 100 == 31 { f32::INFINITY } else { i as f32 * 0.001 },
+        |i| if i % 2 == 0 { 0.0 } else { -0.0 },
+    ];
+    for len in [1, 2, 31, 32, 63, 64, 65, 127, 768, 9001] {
+        for number in numbers {
+            for special in [None, Some(f32::NAN), Some(-f32::NAN)] {
+                let mut x: Vec<T> = (0..3 * len).map(|i| to(number(i))).collect();
+                if let Some(special) = special {
+                    x[len + len / 2] = to(special);
+                }
+                for (level, op) in
+                    levels().into_iter().flat_map(|level| [(level, Reduction::Max), (level, Reduction::Min)])
+                {
+                    let y = at(level, || reduce(op, [3, len, 1], &x));
+                    for (row, y) in x.chunks(len).zip(y) {
+                        let pick = |a: f32, b: f32| {
+                            let first = if op == Reduction::Max { a >= b } else { a <= b };
+                            if a.is_nan() || (first && !b.is_nan()) { a } else { b }
+                        };
+                        let want = row.iter().map(|&x| from(x)).reduce(pick).unwrap_or(f32::NAN);
+                        let y = from(y);
+                        assert!(
+                            y == want || (y.is_nan() && want.is_nan()),
+                            "{op:?} {len} {level:?}: {y}, not {want}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_of_16_bit_floats_equal_the_definition() {
+    extremes_of(half::f16::from_f32, half::f16::to_f32);
+    extremes_of(half::bf16::from_f32, half::bf16::to_f32);
+}
