@@ -79,11 +79,10 @@ fn summed_exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) -
 #[derive(Debug, Clone, Copy)]
 struct Softmax<const LOG: bool>;
 
-impl<const LOG: bool> RowFunction for Softmax<LOG> {
+impl<const LOG: bool> Softmax<LOG> {
+    /// Writes the exponentials of a row, and returns their sum.
     #[inline(always)]
-    fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
-        // If an element is NaN, its exponential is NaN, and so are the sum and all results.
-        let most = greatest(x);
+    fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) -> f64 {
         let mut pace = Pace::new();
         // The sum is at least 1, because the exponential of the maximum is 1.
         let mut total = 0.0;
@@ -91,6 +90,12 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
             pace.step(x.len());
             total += summed_exponentials::<FMA>(out, x, most);
         }
+        total
+    }
+
+    /// Replaces the exponentials of a row, or computes the logarithms.
+    #[inline(always)]
+    fn finish(out: &mut [f32], x: &[f32], most: f32, total: f64) {
         if LOG {
             let log = libm::log(total) as f32;
             for (out, &x) in out.iter_mut().zip(x) {
@@ -101,6 +106,51 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
             let factor = (1.0 / total) as f32;
             for out in out {
                 *out *= factor;
+            }
+        }
+    }
+}
+
+impl<const LOG: bool> RowFunction for Softmax<LOG> {
+    #[inline(always)]
+    fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
+        // If an element is NaN, its exponential is NaN, and so are the sum and all results.
+        let most = greatest(x);
+        let total = Self::exponentials::<FMA>(out, x, most);
+        Self::finish(out, x, most, total);
+    }
+}
+
+/// The maximum length of rows that are computed in groups, and the number of rows of a group. Each step is computed for all rows of
+/// a group, so that the processor combines the lanes of one row while it computes others. A group fits in the first-level cache.
+const GROUPED: usize = 512;
+const GROUP: usize = 4;
+
+/// A loop over rows, which are stored one after another.
+struct GroupedSoftmax<'a, const LOG: bool> {
+    out: &'a mut [f32],
+    x: &'a [f32],
+    cols: usize,
+}
+
+impl<const LOG: bool> VectorLoop for GroupedSoftmax<'_, LOG> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let GroupedSoftmax { out, x, cols } = self;
+        for (out, x) in out.chunks_mut(GROUP * cols).zip(x.chunks(GROUP * cols)) {
+            let (mut most, mut totals) = ([0.0; GROUP], [0.0; GROUP]);
+            for (most, x) in most.iter_mut().zip(x.chunks_exact(cols)) {
+                *most = greatest(x);
+            }
+            let rows = out.chunks_exact_mut(cols).zip(x.chunks_exact(cols));
+            for ((total, &most), (out, x)) in totals.iter_mut().zip(&most).zip(rows) {
+                *total = Softmax::<LOG>::exponentials::<FMA>(out, x, most);
+            }
+            let rows = out.chunks_exact_mut(cols).zip(x.chunks_exact(cols));
+            for ((total, most), (out, x)) in totals.into_iter().zip(most).zip(rows) {
+                Softmax::<LOG>::finish(out, x, most, total);
             }
         }
     }
@@ -153,14 +203,14 @@ impl<const LOG: bool> VectorLoop for ShortSoftmax<'_, LOG> {
 ///
 /// `out` and `x` hold `rows * cols` elements and are disjoint.
 pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
-    if cols == 0 || cols > SHORT {
+    if cols == 0 || cols > GROUPED {
         // SAFETY: this function has the same contract.
         return unsafe { each_row([rows, cols], out, x, Softmax::<LOG>) };
     }
     let shared = Shared((out, x));
+    let step = if cols > SHORT { rows.max(1) } else { TOGETHER / cols };
     walk::split(rows, cols, GRAIN, |from, to| {
         let (out, x) = shared.get();
-        let step = TOGETHER / cols;
         for first in (from..to).step_by(step) {
             let (start, len) = (first * cols, step.min(to - first) * cols);
             // SAFETY: the rows are in both matrices, and no other call writes them.
@@ -170,7 +220,11 @@ pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mu
                     std::slice::from_raw_parts(x.add(start), len),
                 )
             };
-            dispatch(ShortSoftmax::<LOG> { out, x, cols });
+            if cols > SHORT {
+                dispatch(GroupedSoftmax::<LOG> { out, x, cols });
+            } else {
+                dispatch(ShortSoftmax::<LOG> { out, x, cols });
+            }
         }
     });
 }
