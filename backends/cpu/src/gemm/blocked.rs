@@ -326,6 +326,9 @@ pub(crate) unsafe fn packed<T: Compute>(
     }
 }
 
+/// The maximum size in bytes of a right operand that stays in the first-level cache while tiles read all of it several times.
+const SMALL: usize = 1 << 14;
+
 /// The number of elements between widened rows.
 const PADDING: usize = 16;
 
@@ -455,45 +458,54 @@ impl<T: Compute> Block<'_, T> {
     #[inline(always)]
     unsafe fn sweep(&self, left: impl Fn(usize) -> Strided<T>, right: Right<T>, c: *mut T, c_row: usize) {
         let TileKernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
-        let mut first = 0;
-        while first < self.columns {
-            let (tiles, vectors) = match self.columns - first {
-                rest if rest <= lanes => (narrow, 1),
-                rest if large == 4 && rest > 3 * lanes => (flat, 4),
-                _ => (wide, 2),
-            };
-            let width = (vectors * lanes).min(self.columns - first);
-            let (panel, column) =
-                if first < right.width { (0, first) } else { (first / right.width, first % right.width) };
-            for slice in 0..self.slices() {
-                let (from, a) = (self.edge(slice), left(slice));
-                let rows = self.edge(slice + 1) - from;
-                let parts = parts_of(rows, tiles.len().max(1));
-                for part in 0..parts {
-                    let (top, end) = (edge(rows, part, parts), edge(rows, part + 1, parts));
-                    let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
-                    // SAFETY: the operands cover the tile, which is in `c`.
-                    unsafe {
-                        let args = Args {
-                            k: self.depth,
-                            a: a.at_row(top).ptr,
-                            a_row: a.row,
-                            a_col: a.col,
-                            b: right.ptr.add(panel * right.panel + column),
-                            b_row: right.row,
-                            last: width - (vectors - 1) * lanes,
-                            filled: right.filled,
-                            c: c.add((from + top) * c_row + first),
-                            c_row,
-                            accumulate: self.accumulate,
-                            around: self.around.at_row(from + top),
-                            panel: right.panel,
+        // If the right operand stays in the first-level cache, the result is written a few rows at a time. Otherwise many rows, each
+        // on a page of its own, would be written at once.
+        let is_small = self.depth * self.columns * size_of::<T>() <= SMALL;
+        let together = if is_small { 1 } else { self.slices().max(1) };
+        for slices in (0..self.slices()).step_by(together) {
+            let slices = slices..self.slices().min(slices + together);
+            let mut first = 0;
+            while first < self.columns {
+                let (tiles, vectors) = match self.columns - first {
+                    rest if rest <= lanes => (narrow, 1),
+                    rest if large == 4 && rest > 3 * lanes => (flat, 4),
+                    _ => (wide, 2),
+                };
+                let width = (vectors * lanes).min(self.columns - first);
+                let (panel, column) =
+                    if first < right.width { (0, first) } else { (first / right.width, first % right.width) };
+                for slice in slices.clone() {
+                    let (from, a) = (self.edge(slice), left(slice));
+                    let rows = self.edge(slice + 1) - from;
+                    let parts = parts_of(rows, tiles.len().max(1));
+                    for part in 0..parts {
+                        let (top, end) = (edge(rows, part, parts), edge(rows, part + 1, parts));
+                        let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else {
+                            continue;
                         };
-                        args.whole(self.kernels, *tile, [end - top, width]);
+                        // SAFETY: the operands cover the tile, which is in `c`.
+                        unsafe {
+                            let args = Args {
+                                k: self.depth,
+                                a: a.at_row(top).ptr,
+                                a_row: a.row,
+                                a_col: a.col,
+                                b: right.ptr.add(panel * right.panel + column),
+                                b_row: right.row,
+                                last: width - (vectors - 1) * lanes,
+                                filled: right.filled,
+                                c: c.add((from + top) * c_row + first),
+                                c_row,
+                                accumulate: self.accumulate,
+                                around: self.around.at_row(from + top),
+                                panel: right.panel,
+                            };
+                            args.whole(self.kernels, *tile, [end - top, width]);
+                        }
                     }
                 }
+                first += width;
             }
-            first += width;
         }
     }
 }
