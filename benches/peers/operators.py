@@ -17,6 +17,7 @@ import onnx
 import catalogue
 import engines
 import figures
+import grid
 import tensors
 import wide
 
@@ -36,6 +37,7 @@ def arguments():
     parser.add_argument("only", nargs="*", metavar="TEXT", help="measure the operators whose name begins with one of these texts")
     parser.add_argument("--bb", required=True, help="the command bb")
     parser.add_argument("--wide", action="store_true", help="measure one case of nearly every operator, beside ONNX Runtime")
+    parser.add_argument("--grid", action="store_true", help="measure the most frequent kinds at many extents, beside ONNX Runtime")
     parser.add_argument("--rates", required=True, help="the command rates of the package bb-benches")
     parser.add_argument("--peer", help="the command peer of this folder, which runs candle and burn")
     parser.add_argument("--level", choices=list(PEAKS), help="hold bb, NumPy's products and, at avx2, ONNX Runtime to a level of instructions")
@@ -100,7 +102,7 @@ def main():
     of = lambda kind: PEAKS[args.level][kind] if args.level else None
     peak = {kind: max(rate[kind] or 0 for rate in rates if of(kind) in (None, rate["level"])) for kind in ("f32", "i8")}
     rows = []
-    for operator in wide.operators() if args.wide else catalogue.operators():
+    for operator in (grid if args.grid else wide if args.wide else catalogue).operators():
         if args.only and not any(operator.name.startswith(text) for text in args.only):
             continue
         for size in operator.sizes:

@@ -13,6 +13,7 @@ use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};
 use crate::gemm::Dims;
 use crate::gemm::integer::{self, Ints, PANEL, Right, Sums};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::quantize::{self, Target};
 use crate::kernels::{Shared, walk};
 use crate::ops::{dense, made};
@@ -158,26 +159,11 @@ impl Plan {
     /// `x` has the planes of a sample, and `to` has room for all channels of the copy.
     unsafe fn copy(&self, x: *const u8, to: *mut u8, padding: u8) {
         let (size, channel) = (self.plane.sizes().0, self.channel());
-        let width = self.cols.extent;
         let shared = Shared((x, to));
         walk::split(self.groups * self.depth, channel, 1 << 16, |from, until| {
-            for c in from..until {
-                let (x, mut to) = shared.get();
-                to = to.wrapping_add(c * channel);
-                for py in 0..self.rows.phases.len() {
-                    for px in 0..self.cols.phases.len() {
-                        for i in 0..self.rows.extent {
-                            let from = self
-                                .rows
-                                .position(py, i)
-                                .map(|y| x.wrapping_add(c * size + y * self.cols.line.extent));
-                            // SAFETY: this function has the same contract.
-                            unsafe { self.copy_row(from, to, px, padding) };
-                            to = to.wrapping_add(width);
-                        }
-                    }
-                }
-            }
+            let (x, to) = shared.get();
+            let (x, to) = (x.wrapping_add(from * size), to.wrapping_add(from * channel));
+            dispatch(Copy { plan: self, x, to, padding, channels: until - from });
         });
     }
 
@@ -186,6 +172,7 @@ impl Plan {
     /// # Safety
     ///
     /// `from` is a row of the operand, if there is one, and `to` has room for a row of a phase.
+    #[inline(always)]
     unsafe fn copy_row(&self, from: Option<*const u8>, to: *mut u8, phase: usize, padding: u8) {
         let width = self.cols.extent;
         let Line { stride, extent, before, .. } = self.cols.line;
@@ -206,6 +193,38 @@ impl Plan {
                 _ => every(from, stride, to, n),
             }
             fill_few(to.add(n), padding, width - end);
+        }
+    }
+}
+
+/// A loop that copies channels with padding, phase by phase.
+struct Copy<'a> {
+    plan: &'a Plan,
+    x: *const u8,
+    to: *mut u8,
+    padding: u8,
+    channels: usize,
+}
+
+impl VectorLoop for Copy<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Copy { plan, x, mut to, padding, channels } = self;
+        let size = plan.plane.sizes().0;
+        for c in 0..channels {
+            for py in 0..plan.rows.phases.len() {
+                for px in 0..plan.cols.phases.len() {
+                    for i in 0..plan.rows.extent {
+                        let row = |y: usize| x.wrapping_add(c * size + y * plan.cols.line.extent);
+                        let from = plan.rows.position(py, i).map(row);
+                        // SAFETY: `Plan::copy` makes this value, and its contract covers the channels.
+                        unsafe { plan.copy_row(from, to, px, padding) };
+                        to = to.wrapping_add(plan.cols.extent);
+                    }
+                }
+            }
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Copies rows of bytes that are short or strided.
 
-use crate::kernels::dispatch::{VectorLoop, dispatch};
-
 /// Copies a small number of bytes inline, because a call of `memcpy` would take longer than the
 /// copy itself.
 ///
@@ -46,42 +44,27 @@ pub(super) unsafe fn fill_few(to: *mut u8, byte: u8, n: usize) {
     }
 }
 
-/// Copies every second byte.
-struct Alternate<'a> {
-    from: &'a [u8],
-    to: &'a mut [u8],
-}
-
-impl VectorLoop for Alternate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Alternate { from, to } = self;
-        // `from` may end with the last byte to copy, so the last pair may be incomplete.
-        let (pairs, last) = from.as_chunks::<2>();
-        to.iter_mut().zip(pairs).for_each(|(to, &[byte, _])| *to = byte);
-        if let ([last], Some(to)) = (last, to.last_mut()) {
-            *to = *last;
-        }
-    }
-}
-
 /// Copies `n` bytes from a source with this stride.
 ///
 /// # Safety
 ///
 /// `from` has the bytes, and `to` has room for them.
+#[inline(always)]
 pub(super) unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
-    // SAFETY: this function has the same contract.
+    /// The number of bytes that are copied together, with instructions for pairs of bytes.
+    const TOGETHER: usize = 8;
+    // SAFETY: this function has the same contract. The last pair may be incomplete, so it is not read as a pair.
     unsafe {
+        let mut done = 0;
         if stride == 2 && n > 0 {
-            return dispatch(Alternate {
-                from: std::slice::from_raw_parts(from, 2 * n - 1),
-                to: std::slice::from_raw_parts_mut(to, n),
-            });
+            let (pairs, _) = std::slice::from_raw_parts(from, 2 * n - 1).as_chunks::<2>();
+            let (to, _) = std::slice::from_raw_parts_mut(to, n).as_chunks_mut::<TOGETHER>();
+            for (to, pairs) in to.iter_mut().zip(pairs.as_chunks::<TOGETHER>().0) {
+                *to = pairs.map(|[byte, _]| byte);
+                done += TOGETHER;
+            }
         }
-        for i in 0..n {
+        for i in done..n {
             to.add(i).write(*from.add(i * stride));
         }
     }
