@@ -85,7 +85,7 @@ fn distances_are_computed_together() {
     let node = scan(distances(), &["state", "x"], &["same", "distance"]);
     let model =
         model(&[("a", &[-1, 10]), ("xs", &[-1, 10])], vec![node], &[("last", &[-1, 10]), ("all", &[-1, -1])]);
-    // The results of 1,500 parts exceed what is computed together, so the parts are computed in pieces.
+    // The results of 1,500 parts are too large to be computed together, so the parts are computed in pieces.
     for (rows, parts, most) in [(3, 5, 12), (1, 2, 12), (40, 1500, 32), (3, 1, 12)] {
         let (a, xs) = (numbers(rows * 10, 1), numbers(parts * 10, 2));
         let (results, calls) = run(&model, &[(&[rows, 10], &a), (&[parts, 10], &xs)]);

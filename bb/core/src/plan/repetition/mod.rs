@@ -45,7 +45,7 @@ pub(super) struct Repetition<T> {
     batch: Option<Batch<T>>,
 }
 
-/// What a `Scan` runs its body with.
+/// The values that a `Scan` passes to its body.
 pub(super) struct ScanParts<T> {
     /// The number of iterations.
     pub(super) trips: usize,
