@@ -4,6 +4,7 @@
 use super::fused::{Results, Then, written};
 use super::layers::{self, Layers};
 use super::sliding::Sliding;
+use super::small_planes::SmallPlanes;
 use super::unrolled::Unrolled;
 use super::window::Plane;
 use super::winograd::{Filters, Winograd, all_fit};
@@ -168,6 +169,16 @@ pub(super) unsafe fn convolve(
 ) -> Result<()> {
     // SAFETY: the caller upholds the safety contract of this function.
     unsafe {
+        // `SmallPlanes` leaves the padding out, whose product with an infinite weight is NaN.
+        let all_finite = || {
+            let weights = std::slice::from_raw_parts(w, plan.groups * plan.filters * plan.terms());
+            weights.iter().fold(true, |all, weight| all & weight.is_finite())
+        };
+        if let Some(planes) = SmallPlanes::of_conv(plan)
+            && all_finite()
+        {
+            return planes.convolve(pool, [plan.n, plan.groups], [x, w, plus], out);
+        }
         if let Some(sliding) = Sliding::new(plan) {
             return sliding.convolve(pool, x, w, plus, out);
         }

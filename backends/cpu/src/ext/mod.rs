@@ -21,6 +21,7 @@ mod rows;
 mod scalar;
 mod sliding;
 pub(crate) mod small_channels;
+mod small_planes;
 mod transposed;
 mod unrolled;
 mod window;

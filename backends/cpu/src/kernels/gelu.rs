@@ -4,26 +4,26 @@
 //! has.
 
 use super::function::{Function, apply, in_stages, one_by_one};
-use super::math::{double, single};
+use super::math::{double, polynomial, single};
 
 /// Writes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. Computes
 /// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: a polynomial in `|x|` if `|x|` is
 /// below 2.5, and in `1 / (1 + |x|)` if it is up to 16. Beyond 16, `Φ(-|x|)` is 0.
 #[inline(always)]
 pub(super) fn gelu_f32<const FMA: bool>(out: &mut [f32], x: &[f32]) {
-    const CONSTANT: f32 = 0.230_760_32;
-    const BELOW: [f32; 11] = [
-        -0.110_491_88,
-        4.632_280_6e-2,
-        -1.752_944_4e-2,
-        6.102_183_3e-3,
-        -1.980_307_3e-3,
-        6.060_595_7e-4,
-        -1.749_512_8e-4,
-        4.641_084e-5,
-        -1.252_480_7e-5,
-        4.239_832e-6,
+    const BELOW: [f32; 12] = [
         -9.720_673e-7,
+        4.239_832e-6,
+        -1.252_480_7e-5,
+        4.641_084e-5,
+        -1.749_512_8e-4,
+        6.060_595_7e-4,
+        -1.980_307_3e-3,
+        6.102_183_3e-3,
+        -1.752_944_4e-2,
+        4.632_280_6e-2,
+        -0.110_491_88,
+        0.230_760_32,
     ];
     const BEYOND: [f32; 8] = [
         0.398_938_7,
@@ -44,9 +44,7 @@ pub(super) fn gelu_f32<const FMA: bool>(out: &mut [f32], x: &[f32]) {
         let (square, rest) = product_f32::<FMA>(a, a);
         let [shifted, less_one] = single::inverse_reduced::<FMA>([0.5 * square, 0.5 * rest]);
         let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(MORE.to_bits()));
-        let t = a - 1.25;
-        // The last step is separate, because it has most of the rounding error.
-        let below = a * single::fma::<FMA>(single::in_pairs::<FMA>(&BELOW, t), t, CONSTANT);
+        let below = a * polynomial::<FMA>(&BELOW, a - 1.25);
         let beyond = single::in_pairs::<FMA>(&BEYOND, 1.0 / (1.0 + a));
         let factor = if a < 2.5 { below } else { beyond };
         let tail = single::fma::<FMA>(factor, less_one, factor) * power * LESS;
@@ -102,7 +100,7 @@ macro_rules! with_tanh {
                 let (argument, argument_rest) = $product::<FMA>(x, slope);
                 [argument, fma(x, slope_rest, argument_rest)]
             };
-            $module::gated(out, x, $least, argument, $module::inverse_reduced::<FMA>);
+            $module::gated::<FMA>(out, x, $least, argument, $module::inverse_reduced::<FMA>);
         }
     };
 }
@@ -134,7 +132,7 @@ impl Function<f32> for Swish {
             let (t, rest) = product_f32::<FMA>(x, self.alpha);
             single::inverse_reduced::<FMA>([if t > single::ONE { single::ONE } else { t }, rest])
         };
-        in_stages(out, x, reduced, |reduced| reduced, single::times_sigmoid);
+        in_stages(out, x, reduced, |reduced| reduced, single::times_sigmoid::<FMA>);
     }
 
     fn far(self, x: f32) -> f32 {

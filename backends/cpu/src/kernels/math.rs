@@ -209,14 +209,28 @@ macro_rules! elementary {
             /// Returns `x * sigmoid(t)` from [`inverse_reduced`] of `t`. `t` is at most [`ONE`], and so large that half of
             /// its power of two is a normal number.
             #[inline(always)]
-            pub(in crate::kernels) fn times_sigmoid(x: $t, [shifted, less_one]: [$t; 2]) -> $t {
+            pub(in crate::kernels) fn times_sigmoid<const FMA: bool>(x: $t, [shifted, less_one]: [$t; 2]) -> $t {
                 const UNIT: $unsigned = $bias << $bits;
                 // Two powers of two. Their product may be too small for a normal number, but each of them is normal.
                 let (power, half) = (shifted.to_bits() << $bits, (shifted.to_bits() >> 1) << $bits);
                 let first = $t::from_bits(UNIT.wrapping_sub(half));
                 let second = $t::from_bits(UNIT.wrapping_sub(power.wrapping_sub(half)));
                 // With the power of two as a factor, the divisor is near 1.
-                x / (1.0 + (less_one + first * second)) * first * second
+                let factor = first * second;
+                if !FMA {
+                    return x / (1.0 + (less_one + factor)) * first * second;
+                }
+                // The rounding errors of both sums, which need the larger summand first, and of the quotient.
+                let e = 1.0 + less_one;
+                let (greater, lesser) = if factor > e { (factor, e) } else { (e, factor) };
+                let divisor = greater + lesser;
+                let rest = ((1.0 - e) + less_one) + ((greater - divisor) + lesser);
+                let inverse = 1.0 / divisor;
+                let y = x * inverse;
+                let left = fma::<FMA>(-y, rest, fma::<FMA>(-y, divisor, x));
+                let y = fma::<FMA>(left, inverse, y);
+                // The result has the sign of `x`, which the sum with a positive zero loses.
+                (y * first * second).copysign(x)
             }
 
             /// An argument whose sigmoid is 1.
@@ -225,7 +239,7 @@ macro_rules! elementary {
             /// Writes `x * sigmoid(t)`, where `first` and `middle` compute [`inverse_reduced`] of `t` from `x`. The value
             /// at `least` and below is 0.
             #[inline(always)]
-            pub(in crate::kernels) fn gated(
+            pub(in crate::kernels) fn gated<const FMA: bool>(
                 out: &mut [$t],
                 x: &[$t],
                 least: $t,
@@ -234,9 +248,10 @@ macro_rules! elementary {
             ) {
                 let own = |x| if x < least { least } else { x };
                 in_stages(out, x, |x| first(own(x)), middle, |x, sigmoid| {
-                    let y = times_sigmoid(own(x), sigmoid);
+                    let y = times_sigmoid::<FMA>(own(x), sigmoid);
                     // The definition multiplies minus infinity by 0, which is NaN.
-                    if x == $t::NEG_INFINITY { $t::NAN } else { y }
+                    let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
+                    if x == $t::INFINITY { x } else { y }
                 });
             }
 
@@ -244,7 +259,7 @@ macro_rules! elementary {
             #[inline(always)]
             fn silu<const FMA: bool>(out: &mut [$t], x: &[$t]) {
                 let reduced = |x| inverse_reduced::<FMA>([if x > ONE { ONE } else { x }, -NONE]);
-                gated(out, x, $least, reduced, |reduced| reduced);
+                gated::<FMA>(out, x, $least, reduced, |reduced| reduced);
             }
 
             const EVERY: Option<[$t; 2]> = None;

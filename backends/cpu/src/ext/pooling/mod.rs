@@ -8,6 +8,7 @@
 mod row;
 
 use super::sliding::phases;
+use super::small_planes::SmallPlanes;
 use super::window::{Line, Plane};
 use super::{computed, floats, rounded, single};
 use crate::array::Array;
@@ -50,7 +51,7 @@ pub(super) enum Pooling {
 
 impl Pooling {
     /// Returns the number of elements of window `o` that the mean counts.
-    fn count(self, line: &Line, o: usize) -> usize {
+    pub(super) fn count(self, line: &Line, o: usize) -> usize {
         let padded = line.before + line.extent + line.after;
         let counts = |k: usize| match self {
             Pooling::Mean { padding: true } => o * line.stride + k * line.dilation < padded,
@@ -157,10 +158,18 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Res
     };
     let Plane { rows, cols, .. } = plane;
     let (size, results) = plane.sizes();
+    let mut done = Ok(());
+    if let Some(planes) = SmallPlanes::of_pooling(plane, c, pooling) {
+        let out = made(pool, DataType::F32, plane.shape(n, c), |out| {
+            // SAFETY: the operand has these planes, and `out` has room for their results.
+            done = unsafe { planes.pool(pool, [n, c], pooling, floats(&from), out.cast()) };
+        })?;
+        done?;
+        return rounded(pool, out, x.dtype());
+    }
     let layout = RowLayout::new(plane, pooling)?;
     let length = layout.band * layout.row + cols.extent + cols.out;
     let work = results * (rows.kernel + cols.kernel);
-    let mut done = Ok(());
     let out = made(pool, DataType::F32, plane.shape(n, c), |out| {
         let shared = Shared((floats(&from), out.cast::<f32>()));
         let layout = &layout;
