@@ -207,16 +207,19 @@ fn convolutions_equal_their_definition() {
 #[test]
 fn a_row_is_a_plane_and_infinite_weights_meet_the_padding() {
     let cpu = Cpu::new();
-    for (groups, depth, filters) in [(4, 1, 1), (9, 1, 1), (1, 20, 16)] {
+    for (groups, depth, filters, stride) in [(4, 1, 1, 1), (9, 1, 1, 2), (1, 20, 16, 1), (1, 20, 16, 2)] {
+        // The last window reaches into the padding.
+        let extent = 51 - stride as usize;
         let (c, m) = (groups * depth, groups * filters);
-        let (x, mut w) = (numbers(c * 50, 1), numbers(m * depth * 3, 2));
+        let (x, mut w) = (numbers(c * extent, 1), numbers(m * depth * 3, 2));
         w[1] = f32::INFINITY;
         let last = w.len() - 1;
         w[last] = f32::NEG_INFINITY;
-        let windows = windows([1, 3], [1, 1], [0, 1, 0, 1], [1, 1]);
-        let want = convolved([1, groups, depth, filters], [1, 50], &windows, [&x, &w, &vec![0.0; m]]);
-        let (x, w) = (tensor(&cpu, &[1, c, 50], &x), tensor(&cpu, &[m, depth, 3], &w));
-        let options = ConvOptions { pads: &[1, 1], group: groups as i64, ..Default::default() };
+        let windows = windows([1, 3], [1, stride], [0, 1, 0, 1], [1, 1]);
+        let want = convolved([1, groups, depth, filters], [1, extent], &windows, [&x, &w, &vec![0.0; m]]);
+        let (x, w) = (tensor(&cpu, &[1, c, extent], &x), tensor(&cpu, &[m, depth, 3], &w));
+        let options =
+            ConvOptions { pads: &[1, 1], strides: &[stride], group: groups as i64, ..Default::default() };
         each_level(&cpu, DataType::F32, &[&x, &w], |operands, at| {
             let got = list(&cpu, &cpu.conv(&operands[0], &operands[1], None, options).unwrap());
             assert!(got.iter().any(|v| v.is_nan()), "{at}");
