@@ -14,9 +14,12 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
 }
 
+/// The shape and the elements of a result.
+type Values = (Vec<usize>, Vec<f32>);
+
 /// Runs a model of one node on two backends. Returns the first backend's results and the number of operations of the run.
-fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<(Vec<usize>, Vec<f32>)>, u64) {
-    let mut found: Option<(Vec<(Vec<usize>, Vec<f32>)>, u64)> = None;
+fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<Values>, u64) {
+    let mut found: Option<(Vec<Values>, u64)> = None;
     for name in ["cpu", "reference"] {
         let on = backends::start(name).unwrap();
         let module = Module::from_bytes(model.to_vec()).unwrap();
@@ -26,7 +29,7 @@ fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<(Vec<usize>, Vec<f32
             inputs.iter().map(|x| Some(OnnxValue::Tensor(on.constant(&tensor(x)).unwrap()))).collect();
         let mut profile = Profile::new();
         let results = graph.run_profiled(&inputs, &mut profile).unwrap();
-        let results: Vec<(Vec<usize>, Vec<f32>)> = results
+        let results: Vec<Values> = results
             .iter()
             .map(|x| on.to_host(x.tensor().unwrap()).unwrap())
             .map(|x| (x.shape().to_vec(), x.as_slice::<f32>().unwrap().to_vec()))
@@ -45,7 +48,7 @@ fn run(model: &[u8], inputs: &[(&[usize], &[f32])]) -> (Vec<(Vec<usize>, Vec<f32
     found.unwrap()
 }
 
-fn shapes(values: &[(Vec<usize>, Vec<f32>)]) -> Vec<&[usize]> {
+fn shapes(values: &[Values]) -> Vec<&[usize]> {
     values.iter().map(|(shape, _)| shape.as_slice()).collect()
 }
 

@@ -107,7 +107,7 @@ macro_rules! with_tanh {
 
 with_tanh!(gelu_tanh_f32, f32, single, product_f32, from -11.2 to 6.0, line [1.595_771_8, -2.667_945_1e-6],
     cube [7.135_481_4e-2, 2.398_832_5e-9]);
-with_tanh!(gelu_tanh_f64, f64, double, product_f64, from -22.5 to 8.0, line [1.5957691216057412, -1.0535789519567581e-14],
+with_tanh!(gelu_tanh_f64, f64, double, product_f64, from -22.5 to 8.0, line [1.5957691216057412, -1.053578951956758e-14],
     cube [0.07135481627260025, -6.175149918155315e-19]);
 
 /// `x * sigmoid(alpha * x)` of `f32`.

@@ -291,7 +291,7 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
             4 => each::<u32>(at, base, step, out),
             8 => each::<u64>(at, base, step, out),
             16 => each::<u128>(at, base, step, out),
-            1..=SHORT => {
+            _ if (1..=SHORT).contains(&bytes) => {
                 let src = at.iter().map(|&at| base.wrapping_offset(at.cast_signed() * step));
                 dispatch(Rows { bytes, dst: out, dst_step: bytes.cast_signed(), src });
             }
