@@ -152,6 +152,10 @@ fn fetch_below<T, const ROWS: usize>(a: *const T, a_row: isize, done: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(below.cast()) }
 }
 
+/// Does nothing, because no other processor's vectors need it.
+#[cfg(not(target_arch = "x86_64"))]
+fn fetch_below<T, const ROWS: usize>(_: *const T, _: isize, _: usize) {}
+
 /// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. An iteration of the loop covers
 /// `STEPS` elements of each row; if `STEPS` is above 1, the rows of the left operand are contiguous.
 ///
@@ -248,7 +252,6 @@ unsafe fn products<
         // With 512-bit vectors, a loop of several steps would have all elements of the left operand in registers at once.
         // There are not enough registers for them in a tile of 24 vectors.
         for done in done..k {
-            #[cfg(target_arch = "x86_64")]
             if V::FETCHES && ROWS * VECTORS >= 16 && a_col == 1 {
                 fetch_below::<V::Item, ROWS>(a.wrapping_sub(done), a_row, done);
             }
