@@ -1,6 +1,6 @@
 """Holds ONNX Runtime to AVX2: a copy of it whose CPUID instructions are answered by `hold.c`.
 
-The copy lies beside the environment of Python, in `held`. `cc` and `objdump` make it, on x86-64 Linux.
+The copy lies in the environment of Python, in `held-VERSION`. `cc` and `objdump` make it, on x86-64 Linux.
 """
 
 import pathlib
@@ -35,9 +35,9 @@ def replaced(library):
 
 def held():
     """The variables of a process in which ONNX Runtime uses no instructions beyond AVX2."""
-    folder = pathlib.Path(sys.prefix) / "held"
+    folder = pathlib.Path(sys.prefix) / f"held-{onnxruntime.__version__}"
     if not folder.exists():
-        made = folder.with_suffix(".part")
+        made = folder.with_name("held-part")
         shutil.rmtree(made, ignore_errors=True)
         shutil.copytree(pathlib.Path(onnxruntime.__file__).parent, made / "onnxruntime")
         replaced(next((made / "onnxruntime" / "capi").glob(f"onnxruntime_pybind11_state*{sysconfig.get_config_var('EXT_SUFFIX')}")))

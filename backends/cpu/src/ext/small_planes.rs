@@ -3,7 +3,6 @@
 
 use super::conv::{Plan, with_buffers};
 use super::fused::Results;
-use super::pooling::Pooling;
 use super::window::{Line, Plane};
 use crate::error::Result;
 use crate::gemm::floats::Floats;
@@ -66,8 +65,13 @@ struct Channels<'a> {
 }
 
 impl<'a> SmallPlanes<'a> {
-    /// Lays windows out. Returns `None` for planes that are too large, and for too few channels.
-    fn new(plane: &'a Plane, channels: usize, pooling: Option<Pooling>) -> Option<Self> {
+    /// Lays windows out. `counted` returns the number of elements of a window that a mean counts along a dimension. Returns `None`
+    /// for planes that are too large, and for too few channels.
+    pub(super) fn new(
+        plane: &'a Plane,
+        channels: usize,
+        counted: impl Fn(&Line, usize) -> usize,
+    ) -> Option<Self> {
         let (size, results) = plane.sizes();
         let window = plane.rows.kernel.saturating_mul(plane.cols.kernel);
         let fits = [size, results, window].iter().all(|n| (1..=MOST).contains(n)) && channels >= FEWEST;
@@ -76,8 +80,7 @@ impl<'a> SmallPlanes<'a> {
                 let inside = |k: &usize| line.position(*k, o).is_some();
                 let first = (0..line.kernel).find(inside).unwrap_or(0);
                 let at = line.position(first, o).unwrap_or(0);
-                let counted = pooling.map_or(0, |pooling| pooling.count(line, o));
-                Span { first, at, count: (0..line.kernel).filter(inside).count(), counted }
+                Span { first, at, count: (0..line.kernel).filter(inside).count(), counted: counted(line, o) }
             };
             (0..line.out).map(span).collect()
         };
@@ -88,13 +91,10 @@ impl<'a> SmallPlanes<'a> {
     /// faster.
     pub(super) fn of_conv(plan: &'a Plan) -> Option<Self> {
         let is_depthwise = plan.depth == 1 && plan.filters == 1;
-        let is_served = is_depthwise && plan.plane.cols.stride > 1;
-        SmallPlanes::new(&plan.plane, plan.groups, None).filter(|_| is_served)
-    }
-
-    /// Lays pooling out, as [`new`](Self::new) does.
-    pub(super) fn of_pooling(plane: &'a Plane, channels: usize, pooling: Pooling) -> Option<Self> {
-        SmallPlanes::new(plane, channels, Some(pooling))
+        if !is_depthwise || plan.plane.cols.stride == 1 {
+            return None;
+        }
+        SmallPlanes::new(&plan.plane, plan.groups, |_, _| 0)
     }
 
     /// Computes a depthwise convolution of `n` samples of `channels` channels.
@@ -117,25 +117,25 @@ impl<'a> SmallPlanes<'a> {
         }
     }
 
-    /// Pools the windows of `n` samples of `channels` channels.
+    /// Pools the windows of `n` samples of `channels` channels: their means if `MEANS`, otherwise their maxima.
     ///
     /// # Safety
     ///
     /// As for [`convolve`](Self::convolve).
-    pub(super) unsafe fn pool(
+    pub(super) unsafe fn pool<const MEANS: bool>(
         &self,
         pool: &Arc<Pool>,
         extents: [usize; 2],
-        pooling: Pooling,
         x: *const f32,
         out: *mut f32,
     ) -> Result<()> {
         let operands = [x, std::ptr::null(), std::ptr::null()];
         // SAFETY: this function has the same contract.
         unsafe {
-            match pooling {
-                Pooling::Greatest => self.each::<GREATEST>(pool, extents, operands, out, |_, _, _| ()),
-                Pooling::Mean { .. } => self.each::<MEAN>(pool, extents, operands, out, |_, _, _| ()),
+            if MEANS {
+                self.each::<MEAN>(pool, extents, operands, out, |_, _, _| ())
+            } else {
+                self.each::<GREATEST>(pool, extents, operands, out, |_, _, _| ())
             }
         }
     }
@@ -186,7 +186,7 @@ impl Channels<'_> {
     ///
     /// The planes, the weights and the room for results exist, and the buffer has room for [`LANES`] of each.
     unsafe fn run<const KIND: u8>(&self) {
-        // SAFETY: this function has the same contract; `level` returns only what the processor has.
+        // SAFETY: this function has the same contract; `level` returns only a level of this processor.
         unsafe {
             match level() {
                 #[cfg(target_arch = "x86_64")]

@@ -51,7 +51,7 @@ pub(super) enum Pooling {
 
 impl Pooling {
     /// Returns the number of elements of window `o` that the mean counts.
-    pub(super) fn count(self, line: &Line, o: usize) -> usize {
+    fn count(self, line: &Line, o: usize) -> usize {
         let padded = line.before + line.extent + line.after;
         let counts = |k: usize| match self {
             Pooling::Mean { padding: true } => o * line.stride + k * line.dilation < padded,
@@ -159,10 +159,15 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Res
     let Plane { rows, cols, .. } = plane;
     let (size, results) = plane.sizes();
     let mut done = Ok(());
-    if let Some(planes) = SmallPlanes::of_pooling(plane, c, pooling) {
+    if let Some(planes) = SmallPlanes::new(plane, c, |line, o| pooling.count(line, o)) {
         let out = made(pool, DataType::F32, plane.shape(n, c), |out| {
             // SAFETY: the operand has these planes, and `out` has room for their results.
-            done = unsafe { planes.pool(pool, [n, c], pooling, floats(&from), out.cast()) };
+            done = unsafe {
+                match pooling {
+                    Pooling::Greatest => planes.pool::<false>(pool, [n, c], floats(&from), out.cast()),
+                    Pooling::Mean { .. } => planes.pool::<true>(pool, [n, c], floats(&from), out.cast()),
+                }
+            };
         })?;
         done?;
         return rounded(pool, out, x.dtype());
